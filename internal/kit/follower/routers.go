@@ -1,0 +1,121 @@
+package follower
+
+import (
+	"time"
+
+	"github.com/pointsman/pointsman/internal/kit/roster"
+	statev1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/state/v1"
+)
+
+// routerSilence is how long a router may say nothing before its picks are ended; it
+// sends an empty batch every second.
+const routerSilence = 10 * time.Second
+
+// feed is the outcome batches of one router. Guarded by Follower.mu.
+type feed struct {
+	last   uint64 // sequence of the last batch applied
+	heard  int64  // ns, by the roster's clock
+	asking bool   // its open picks were asked for; batches wait
+	queue  []*statev1.OutcomeBatch
+}
+
+// routers applies what routers say to the roster. Guarded by Follower.mu.
+type routers struct {
+	roster *roster.Roster
+	feeds  map[string]*feed
+}
+
+// hear applies a batch, or keeps it until the router's open picks are known. It
+// returns true if those must be asked for.
+func (rs *routers) hear(m *statev1.OutcomeBatch, received int64) (ask bool) {
+	id, seq := m.GetStamp().GetPublisherId(), m.GetStamp().GetSequence()
+	if m.GetLeaving() {
+		rs.drop(id)
+		return false
+	}
+	f := rs.feeds[id]
+	if f == nil {
+		f = &feed{}
+		rs.feeds[id] = f
+	}
+	f.heard = received
+	if f.asking {
+		f.queue = append(f.queue, m)
+		return false
+	}
+	if seq <= f.last {
+		return false
+	}
+	if seq != f.last+1 {
+		f.asking = true
+		f.queue = append(f.queue, m)
+		return true
+	}
+	rs.apply(id, f, m, received)
+	return false
+}
+
+// answered takes over a router's open picks (nil: it did not answer) and applies the
+// batches that waited.
+func (rs *routers) answered(id string, m *statev1.GetPicksResponse, received int64) {
+	f := rs.feeds[id]
+	if f == nil {
+		if m == nil {
+			return
+		}
+		f = &feed{heard: received}
+		rs.feeds[id] = f
+	}
+	f.asking = false
+	if m != nil && m.GetStamp().GetSequence() >= f.last {
+		open := make(map[uint64]bool, len(m.GetPicks()))
+		for _, p := range m.GetPicks() {
+			open[p.GetPickId()] = true
+			rs.pick(id, p.GetPickId(), p.GetPicked(), received)
+		}
+		rs.roster.Keep(id, open)
+		f.last = m.GetStamp().GetSequence()
+		rs.roster.Applied(id, f.last)
+	}
+	queue := f.queue
+	f.queue = nil
+	for _, b := range queue {
+		if b.GetStamp().GetSequence() > f.last {
+			rs.apply(id, f, b, received)
+		}
+	}
+}
+
+func (rs *routers) apply(id string, f *feed, m *statev1.OutcomeBatch, received int64) {
+	for _, e := range m.GetEvents() {
+		switch v := e.GetEvent().(type) {
+		case *statev1.OutcomeEvent_Picked:
+			rs.pick(id, e.GetPickId(), v.Picked, received)
+		case *statev1.OutcomeEvent_Finished:
+			rs.roster.Finish(id, e.GetPickId())
+		}
+	}
+	f.last = m.GetStamp().GetSequence()
+	rs.roster.Applied(id, f.last)
+}
+
+func (rs *routers) pick(id string, pickID uint64, p *statev1.Picked, received int64) {
+	at := received - int64(p.GetAgeMs())*int64(time.Millisecond)
+	rs.roster.Pick(id, pickID, roster.ID(p.GetEndpointId()), p.GetUncachedTokenCount(), at)
+}
+
+// silent drops the routers that have said nothing for too long and returns their ids.
+func (rs *routers) silent(now int64) (gone []string) {
+	for id, f := range rs.feeds {
+		if now-f.heard > int64(routerSilence) {
+			rs.drop(id)
+			gone = append(gone, id)
+		}
+	}
+	return gone
+}
+
+func (rs *routers) drop(id string) {
+	delete(rs.feeds, id)
+	rs.roster.DropRouter(id)
+}

@@ -1,0 +1,80 @@
+package route
+
+import (
+	"errors"
+	"time"
+
+	"github.com/pointsman/pointsman/internal/kit/roster"
+)
+
+// Reasons why there is no pick. Fronts map them to statuses: 503, 429, 503.
+var (
+	// ErrNoEndpoint says that nobody can serve the request.
+	ErrNoEndpoint = errors.New("no endpoint can serve the request")
+	// ErrShed says that there is no room for the request now.
+	ErrShed = errors.New("no room for the request")
+	// ErrScorerFailed says that a scorer with failurePolicy Fail gave no answer.
+	ErrScorerFailed = errors.New("a scorer that must answer did not")
+)
+
+// Decision is how one request was decided. It is immutable once made.
+type Decision struct {
+	// Request is what was decided.
+	Request *Request
+	// Snapshot is what it was decided on.
+	Snapshot *roster.Snapshot
+	// Time is when, by the wall clock.
+	Time time.Time
+	// Elapsed is how long it took.
+	Elapsed time.Duration
+	// Results are the profiles that ran, in order.
+	Results []*ProfileResult
+	// Endpoint is the pick; nil if there is none.
+	Endpoint *roster.Endpoint
+	// Fallbacks are further endpoints of the primary profile, best first.
+	Fallbacks []*roster.Endpoint
+	// Reservation is the pick's; nil for a dry run or without a pick.
+	Reservation Reservation
+	// Err is why there is no pick: wraps one of the errors above.
+	Err error
+	// DryRun is true if nothing was reserved.
+	DryRun bool
+}
+
+// Usage is what the model server says it has done. Negative: not reported.
+type Usage struct {
+	PromptTokens, CachedPromptTokens, OutputTokens int64
+}
+
+// NoUsage is a Usage in which nothing is reported.
+func NoUsage() Usage { return Usage{-1, -1, -1} }
+
+// Reservation is one pick's place on an endpoint. It ends once: the first Finish
+// counts, later ones do nothing. Safe for concurrent use.
+type Reservation interface {
+	// PickID names the pick, unique in all routers.
+	PickID() string
+	// FirstToken reports the first byte of the answer.
+	FirstToken()
+	// Move ends the reservation on its endpoint, which failed, and makes one on
+	// another, for a retry. Does nothing after Finish.
+	Move(to *roster.Endpoint)
+	// Finish ends it; completed says that the endpoint answered in full.
+	Finish(completed bool, u Usage)
+}
+
+// Ledger makes reservations.
+type Ledger interface {
+	// Reserve counts a pick on the endpoint, here at once and everywhere soon. res
+	// is the profile result that chose it.
+	Reserve(c *Cycle, e *roster.Endpoint, res *ProfileResult) Reservation
+}
+
+// Quarantine says which endpoints are not to be picked for now.
+type Quarantine interface {
+	// Reason returns why the endpoint is out, "" if it is in. now is on the
+	// roster's clock.
+	Reason(id roster.ID, now int64) string
+	// Any is false if nobody is out, so that nobody need be looked up.
+	Any() bool
+}

@@ -1,0 +1,189 @@
+package route
+
+import (
+	"context"
+	"time"
+
+	"github.com/pointsman/pointsman/internal/kit/roster"
+)
+
+// Cycle is the scheduling of one request: everything that filters, scorers and
+// pickers may look at.
+type Cycle struct {
+	// Request is what is to be routed.
+	Request *Request
+	// Snapshot is the roster as it stood when the cycle began. Candidates are
+	// positions in its table.
+	Snapshot *roster.Snapshot
+	// Now is the time of the cycle on the roster's clock, in ns.
+	Now int64
+	// Explain asks scorers for words and records which filter dropped whom.
+	Explain bool
+	// Rand returns a uniform number in [0, n). It is safe for concurrent use.
+	Rand func(n int) int
+}
+
+// Filter drops candidates. It is a pure function of the cycle, safe for concurrent
+// use.
+type Filter interface {
+	// Name is the plug-in's name in the configuration.
+	Name() string
+	// Filter returns the candidates that stay, in their order. It may write into
+	// the array of in. An empty answer means that nobody fits.
+	Filter(c *Cycle, in []int32) []int32
+}
+
+// LoadFilter is a Filter that drops candidates for being loaded: when it leaves
+// nobody, the client is told to come back (429) and not that nobody is there (503).
+type LoadFilter interface {
+	Filter
+	// FiltersLoad marks the filter.
+	FiltersLoad()
+}
+
+// Scorer is one scorer instance in a profile.
+type Scorer struct {
+	// Plugin is the instance's name in the configuration.
+	Plugin string
+	// Type is the scorer type, as configured.
+	Type string
+	// Service is the scorer service that answers for the type.
+	Service string
+	// Weight multiplies its scores. Any finite number.
+	Weight float64
+	// Asked is what the fan-out calls; it belongs to the implementation.
+	Asked any
+	// FailClosed fails the request if this scorer gives no answer.
+	FailClosed bool
+}
+
+// Verdict says how a scorer call went.
+type Verdict uint8
+
+// Verdicts.
+const (
+	Scored    Verdict = iota + 1 // scores came
+	Abstained                    // it abstained on every candidate
+	TimedOut                     // it was too late
+	Failed                       // it failed or broke the contract
+	Skipped                      // it was not asked: breaker open, or not connected
+)
+
+// String returns the verdict as in metrics: "scored", "abstained", "timeout",
+// "failed", "skipped".
+func (v Verdict) String() string {
+	switch v {
+	case Scored:
+		return "scored"
+	case Abstained:
+		return "abstained"
+	case TimedOut:
+		return "timeout"
+	case Failed:
+		return "failed"
+	case Skipped:
+		return "skipped"
+	default:
+		return "unknown"
+	}
+}
+
+// Scores is one scorer's answer in one profile run.
+type Scores struct {
+	// Verdict says how the call went. Values are only read for Scored.
+	Verdict Verdict
+	// Reason says in words why there are no scores.
+	Reason string
+	// Values holds one score per candidate, 0..1, finite.
+	Values []float32
+	// AbstainedOn holds the candidate indices without an opinion, ascending.
+	AbstainedOn []uint32
+	// Matched holds the leading prompt blocks that each candidate holds; nil
+	// unless it is a prefix scorer.
+	Matched []uint32
+	// BlockSize is the bytes of prompt in one of Matched's blocks.
+	BlockSize int
+	// StateAge is the age of the oldest state used; negative if not state-based.
+	StateAge time.Duration
+	// Elapsed is the time from asking to the answer.
+	Elapsed time.Duration
+	// CountsRequests is true if the scorer rates by counts of requests, so that
+	// picks made since the call have changed its opinion. See Scheduler.
+	CountsRequests bool
+	// Texts holds explanations by candidate index; nil unless asked for.
+	Texts map[uint32]string
+}
+
+// Fan asks scorers. An implementation never blocks past ctx's deadline or its own.
+type Fan interface {
+	// Score asks every scorer about every candidate at once. out has one entry
+	// per scorer, to be filled in whatever happens.
+	Score(ctx context.Context, c *Cycle, scorers []Scorer, candidates []int32, out []Scores)
+}
+
+// Picker orders candidates by their totals. It is safe for concurrent use.
+type Picker interface {
+	// Name is the plug-in's name in the configuration.
+	Name() string
+	// Max is how many endpoints the configuration asks for, at least 1.
+	Max() int
+	// Pick returns at most n indices into candidates, best first, appended to dst,
+	// and says in words how a tie for the first place was broken ("" if none was).
+	// inFlight gives the requests in flight per candidate index.
+	Pick(c *Cycle, candidates []int32, totals []float64, inFlight []int64, n int, dst []int32) (picked []int32, tieBreak string)
+}
+
+// Profile is a named list of plug-ins.
+type Profile struct {
+	// Name is the SchedulingProfile's name.
+	Name string
+	// Filters run in order; a profile without any keeps every candidate.
+	Filters []Filter
+	// Scorers are asked all at once.
+	Scorers []Scorer
+	// Picker is never nil.
+	Picker Picker
+}
+
+// Handler decides which profiles run and which result is the request's.
+type Handler interface {
+	// Name is the plug-in's name in the configuration.
+	Name() string
+	// Next returns the profiles to run now, given the results so far; none means
+	// that all is done.
+	Next(c *Cycle, profiles []*Profile, done []*ProfileResult) []*Profile
+	// Primary returns the result that names the endpoint.
+	Primary(c *Cycle, done []*ProfileResult) (*ProfileResult, error)
+}
+
+// ProfileResult is how one profile went.
+type ProfileResult struct {
+	// Profile is the profile.
+	Profile *Profile
+	// Candidates are the positions that were scored.
+	Candidates []int32
+	// Scores has one entry per Profile.Scorers.
+	Scores []Scores
+	// Totals are the weighted sums, one per candidate, corrected for picks made
+	// since scoring.
+	Totals []float64
+	// InFlight are the requests in flight per candidate when the pick was made.
+	InFlight []int64
+	// Ranked are indices into Candidates, best first; the first is the pick.
+	Ranked []int32
+	// TieBreak says how a tie was broken; empty if there was none.
+	TieBreak string
+	// DroppedBy names, per table position, the filter that dropped it. Nil unless
+	// Cycle.Explain.
+	DroppedBy []string
+	// Err is why the profile came to nothing.
+	Err error
+}
+
+// Best returns the position of the pick and true, or false if there is none.
+func (r *ProfileResult) Best() (int32, bool) {
+	if r == nil || r.Err != nil || len(r.Ranked) == 0 {
+		return 0, false
+	}
+	return r.Candidates[r.Ranked[0]], true
+}
