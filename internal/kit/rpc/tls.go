@@ -1,0 +1,88 @@
+package rpc
+
+import (
+	"crypto/tls"
+	"errors"
+)
+
+// TLSConfig names PEM files. They are read again when they change: looked at in handshakes, at most once a second.
+type TLSConfig struct {
+	// CertFile and KeyFile are this side's certificate chain and key. A server needs them; a client has them for mTLS.
+	CertFile string `yaml:"certFile"`
+	KeyFile  string `yaml:"keyFile"`
+	// CAFile holds the authorities that the other side's certificate is checked against. Default for a client: the
+	// system's; for a server: certificates of clients are not asked for.
+	CAFile string `yaml:"caFile"`
+	// RequireClientCert makes a server refuse clients without a certificate signed by CAFile. Default false: a
+	// certificate is checked if given. Servers only.
+	RequireClientCert bool `yaml:"requireClientCert"`
+	// ServerName is what the server's certificate must be for. Default: the host of the target. Clients only.
+	ServerName string `yaml:"serverName"`
+	// InsecureSkipVerify accepts any certificate. Default false; for tests on a network of one's own. Clients only.
+	InsecureSkipVerify bool `yaml:"insecureSkipVerify"`
+}
+
+// Enabled tells whether TLS is on: something other than RequireClientCert is set.
+func (c TLSConfig) Enabled() bool {
+	return c.CertFile != "" || c.KeyFile != "" || c.CAFile != "" || c.ServerName != "" || c.InsecureSkipVerify
+}
+
+func (c TLSConfig) validate(server bool) error {
+	var errs []error
+	fault := func(text string) { errs = append(errs, errors.New(text)) }
+	if c.CertFile == "" && c.KeyFile != "" {
+		fault("tls.certFile: must be set together with keyFile")
+	}
+	if c.KeyFile == "" && c.CertFile != "" {
+		fault("tls.keyFile: must be set together with certFile")
+	}
+	if !server {
+		if c.RequireClientCert {
+			fault("tls.requireClientCert: is for servers; a client presents certFile and keyFile")
+		}
+		return errors.Join(errs...)
+	}
+	if c.CertFile == "" && (c.CAFile != "" || c.RequireClientCert) {
+		fault("tls.certFile: must be set, because TLS is asked for by caFile or requireClientCert")
+	}
+	if c.RequireClientCert && c.CAFile == "" {
+		fault("tls.caFile: must be set, because requireClientCert needs something to check certificates against")
+	}
+	if c.ServerName != "" {
+		fault("tls.serverName: is for clients; a server is known by its certificate")
+	}
+	if c.InsecureSkipVerify {
+		fault("tls.insecureSkipVerify: is for clients; a server without caFile asks for no certificates")
+	}
+	return errors.Join(errs...)
+}
+
+// clientConfig is the configuration of a client that holds m.
+func (c TLSConfig) clientConfig(m *material) *tls.Config {
+	out := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		ServerName:         c.ServerName,
+		RootCAs:            m.authorities, // nil: the system's
+		InsecureSkipVerify: c.InsecureSkipVerify,
+	}
+	if m.certificate != nil {
+		out.Certificates = []tls.Certificate{*m.certificate}
+	}
+	return out
+}
+
+// serverConfig is the configuration of a server that holds m.
+func (c TLSConfig) serverConfig(m *material) *tls.Config {
+	out := &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		ClientCAs:    m.authorities,
+		Certificates: []tls.Certificate{*m.certificate},
+	}
+	switch {
+	case c.RequireClientCert:
+		out.ClientAuth = tls.RequireAndVerifyClientCert
+	case m.authorities != nil:
+		out.ClientAuth = tls.VerifyClientCertIfGiven
+	}
+	return out
+}
