@@ -1,0 +1,101 @@
+package decisions
+
+import (
+	"time"
+
+	"github.com/pointsman/pointsman/internal/kit/roster"
+	"github.com/pointsman/pointsman/services/router/internal/route"
+)
+
+// Summary is what is kept of a decision.
+type Summary struct {
+	// RequestID, Model and Path are the request's.
+	RequestID, Model, Path string
+	// PromptTokens is the prompt's estimated length.
+	PromptTokens uint32
+	// Endpoints is the size of the roster.
+	Endpoints int
+	// Time is when it was decided, Elapsed how long that took.
+	Time    time.Time
+	Elapsed time.Duration
+	// Profiles are the profiles that ran.
+	Profiles []Profile
+	// Endpoint is the pick, nil if there is none; Fallbacks come after it.
+	Endpoint  *roster.Endpoint
+	Fallbacks []*roster.Endpoint
+	// Err says why there is no pick.
+	Err string
+	// DryRun is true if nothing was reserved.
+	DryRun bool
+}
+
+// Profile is what is kept of a profile's run.
+type Profile struct {
+	// Name, Picker and TieBreak are as in route.ProfileResult.
+	Name, Picker, TieBreak string
+	// Picked are the endpoints of the profile's choice, best first.
+	Picked []*roster.Endpoint
+	// Total is the pick's weighted sum.
+	Total float64
+	// Scorers are in configuration order.
+	Scorers []Scorer
+	// Err says why it came to nothing.
+	Err string
+}
+
+// Scorer is what is kept of one scorer's part.
+type Scorer struct {
+	// Plugin, Type, Service and Weight are the configuration's.
+	Plugin, Type, Service string
+	Weight                float64
+	// Verdict, Reason, Elapsed and StateAge are as in route.Scores.
+	Verdict  route.Verdict
+	Reason   string
+	Elapsed  time.Duration
+	StateAge time.Duration
+	// PickedScore is the score of the pick; negative if it had none.
+	PickedScore float32
+}
+
+// Summarise keeps what outlives the request.
+func Summarise(d *route.Decision) *Summary {
+	s := &Summary{
+		RequestID: d.Request.ID, Model: d.Request.Model, Path: d.Request.Path, PromptTokens: d.Request.PromptTokens,
+		Endpoints: d.Snapshot.Len(), Time: d.Time, Elapsed: d.Elapsed, Endpoint: d.Endpoint, Fallbacks: d.Fallbacks, DryRun: d.DryRun,
+		Profiles: make([]Profile, len(d.Results)),
+	}
+	if d.Err != nil {
+		s.Err = d.Err.Error()
+	}
+	for i, r := range d.Results {
+		s.Profiles[i] = summariseProfile(d, r)
+	}
+	return s
+}
+
+func summariseProfile(d *route.Decision, r *route.ProfileResult) Profile {
+	p := Profile{Name: r.Profile.Name, Picker: r.Profile.Picker.Name(), TieBreak: r.TieBreak, Scorers: make([]Scorer, len(r.Profile.Scorers))}
+	if r.Err != nil {
+		p.Err = r.Err.Error()
+	}
+	best := -1
+	if len(r.Ranked) > 0 {
+		best = int(r.Ranked[0])
+		p.Total = r.Totals[best]
+		for _, i := range r.Ranked[:min(len(r.Ranked), r.Profile.Picker.Max())] {
+			p.Picked = append(p.Picked, &d.Snapshot.Table.Endpoints[r.Candidates[i]])
+		}
+	}
+	for i, s := range r.Profile.Scorers {
+		p.Scorers[i] = Scorer{Plugin: s.Plugin, Type: s.Type, Service: s.Service, Weight: s.Weight, Verdict: route.Skipped, Reason: "not asked", StateAge: -1, PickedScore: -1}
+		if i >= len(r.Scores) {
+			continue
+		}
+		got := &r.Scores[i]
+		p.Scorers[i].Verdict, p.Scorers[i].Reason, p.Scorers[i].Elapsed, p.Scorers[i].StateAge = got.Verdict, got.Reason, got.Elapsed, got.StateAge
+		if v, ok := got.Of(best); ok {
+			p.Scorers[i].PickedScore = v
+		}
+	}
+	return p
+}
