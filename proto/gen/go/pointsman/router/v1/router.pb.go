@@ -1769,7 +1769,9 @@ type WatchDecisionsRequest struct {
 	// Fill in ProfileDecision.candidates.
 	IncludeCandidates bool `protobuf:"varint,1,opt,name=include_candidates,json=includeCandidates,proto3" json:"include_candidates,omitempty"`
 	// Start with up to so many past decisions, oldest first. At most 1000.
-	PastCount     uint32 `protobuf:"varint,2,opt,name=past_count,json=pastCount,proto3" json:"past_count,omitempty"`
+	PastCount uint32 `protobuf:"varint,2,opt,name=past_count,json=pastCount,proto3" json:"past_count,omitempty"`
+	// End after the past decisions.
+	PastOnly      bool `protobuf:"varint,3,opt,name=past_only,json=pastOnly,proto3" json:"past_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1816,6 +1818,13 @@ func (x *WatchDecisionsRequest) GetPastCount() uint32 {
 		return x.PastCount
 	}
 	return 0
+}
+
+func (x *WatchDecisionsRequest) GetPastOnly() bool {
+	if x != nil {
+		return x.PastOnly
+	}
+	return false
 }
 
 // WatchDecisionsResponse is one decision.
@@ -2022,11 +2031,12 @@ const file_pointsman_router_v1_router_proto_rawDesc = "" +
 	"\rScorerReplica\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"e\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\x82\x01\n" +
 	"\x15WatchDecisionsRequest\x12-\n" +
 	"\x12include_candidates\x18\x01 \x01(\bR\x11includeCandidates\x12\x1d\n" +
 	"\n" +
-	"past_count\x18\x02 \x01(\rR\tpastCount\"x\n" +
+	"past_count\x18\x02 \x01(\rR\tpastCount\x12\x1b\n" +
+	"\tpast_only\x18\x03 \x01(\bR\bpastOnly\"x\n" +
 	"\x16WatchDecisionsResponse\x129\n" +
 	"\bdecision\x18\x01 \x01(\v2\x1d.pointsman.router.v1.DecisionR\bdecision\x12#\n" +
 	"\rdropped_count\x18\x02 \x01(\x04R\fdroppedCount*\xbb\x01\n" +
