@@ -7,7 +7,9 @@ import (
 	"github.com/pointsman/pointsman/internal/kit/roster"
 )
 
-// Reasons why there is no pick. Fronts map them to statuses: 503, 429, 503.
+// Reasons why there is no pick. Fronts map them to statuses: 503, 429, 503. A
+// decision whose context ended while scorers were being asked has the context's
+// error instead.
 var (
 	// ErrNoEndpoint says that nobody can serve the request.
 	ErrNoEndpoint = errors.New("no endpoint can serve the request")
@@ -23,6 +25,8 @@ type Decision struct {
 	Request *Request
 	// Snapshot is what it was decided on.
 	Snapshot *roster.Snapshot
+	// Config is the configuration it was decided by, all of it.
+	Config *Config
 	// Time is when, by the wall clock.
 	Time time.Time
 	// Elapsed is how long it took.
@@ -33,10 +37,15 @@ type Decision struct {
 	Endpoint *roster.Endpoint
 	// Fallbacks are further endpoints of the primary profile, best first.
 	Fallbacks []*roster.Endpoint
-	// Reservation is the pick's; nil for a dry run or without a pick.
+	// Reservation is that of Endpoint; nil for a dry run or without a pick.
+	// Whoever carries the request out must finish it. Profiles other than the
+	// primary hold theirs in ProfileResult.Reservation.
 	Reservation Reservation
 	// Err is why there is no pick: wraps one of the errors above.
 	Err error
+	// QuarantineWaived is true if every endpoint that could serve the request was
+	// in quarantine, so that quarantine was not heeded.
+	QuarantineWaived bool
 	// DryRun is true if nothing was reserved.
 	DryRun bool
 }
@@ -75,6 +84,7 @@ type Quarantine interface {
 	// Reason returns why the endpoint is out, "" if it is in. now is on the
 	// roster's clock.
 	Reason(id roster.ID, now int64) string
-	// Any is false if nobody is out, so that nobody need be looked up.
-	Any() bool
+	// Suspects returns those who may be out, each once; nil if nobody is. The slice
+	// is shared and must not be changed.
+	Suspects() []roster.ID
 }

@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
@@ -112,12 +113,27 @@ type Scores struct {
 	CountsRequests bool
 	// Texts holds explanations by candidate index; nil unless asked for.
 	Texts map[uint32]string
+	// Neutral is what the candidates in AbstainedOn were given instead: the mean of
+	// the scores that came. Set by the Scheduler.
+	Neutral float64
+}
+
+// Of returns the scorer's own score of a candidate, and false if it gave none.
+func (s *Scores) Of(candidate int) (float32, bool) {
+	if s.Verdict != Scored || candidate < 0 || candidate >= len(s.Values) {
+		return 0, false
+	}
+	if _, abstained := slices.BinarySearch(s.AbstainedOn, uint32(candidate)); abstained { //nolint:gosec // an index
+		return 0, false
+	}
+	return s.Values[candidate], true
 }
 
 // Fan asks scorers. An implementation never blocks past ctx's deadline or its own.
 type Fan interface {
 	// Score asks every scorer about every candidate at once. out has one entry
-	// per scorer, to be filled in whatever happens.
+	// per scorer, to be filled in whatever happens. candidates are ascending and
+	// must not be changed.
 	Score(ctx context.Context, c *Cycle, scorers []Scorer, candidates []int32, out []Scores)
 }
 
@@ -145,7 +161,8 @@ type Profile struct {
 	Picker Picker
 }
 
-// Handler decides which profiles run and which result is the request's.
+// Handler decides which profiles run and which result is the request's. The pick of
+// every profile that runs is reserved at once. It is safe for concurrent use.
 type Handler interface {
 	// Name is the plug-in's name in the configuration.
 	Name() string
@@ -165,8 +182,14 @@ type ProfileResult struct {
 	// Scores has one entry per Profile.Scorers.
 	Scores []Scores
 	// Totals are the weighted sums, one per candidate, corrected for picks made
-	// since scoring.
+	// since scoring. With LeastLoad they are 1/(1+load).
 	Totals []float64
+	// LeastLoad is true if the profile has scorers and none of them gave a score,
+	// so that candidates went by the load known to the router.
+	LeastLoad bool
+	// Corrected is true if picks made since scoring changed Totals, so that they
+	// are no longer the plain weighted sums.
+	Corrected bool
 	// InFlight are the requests in flight per candidate when the pick was made.
 	InFlight []int64
 	// Ranked are indices into Candidates, best first; the first is the pick.
@@ -176,6 +199,8 @@ type ProfileResult struct {
 	// DroppedBy names, per table position, the filter that dropped it. Nil unless
 	// Cycle.Explain.
 	DroppedBy []string
+	// Reservation is the pick's; nil for a dry run or without a pick.
+	Reservation Reservation
 	// Err is why the profile came to nothing.
 	Err error
 }

@@ -1,0 +1,125 @@
+package route
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// minRanked is how many endpoints a profile ranks at least: the pick and three to
+// fall back on.
+const minRanked = 4
+
+// runProfile filters, scores, picks and reserves.
+func (s *Scheduler) runProfile(ctx context.Context, f *frame, p *Profile, in eligible) *ProfileResult {
+	c := &f.cycle
+	res, ranked := f.newResult(p)
+	res.Candidates, res.DroppedBy, res.Err = in.positions, slices.Clone(in.droppedBy), in.err
+	if res.Err != nil {
+		return res
+	}
+	if res.Err = filter(c, res); res.Err != nil {
+		return res
+	}
+	then := s.borrow(len(res.Candidates))
+	defer s.scratch.Put(then)
+	inFlight(c, res.Candidates, *then)
+	sum, err := s.score(ctx, c, res)
+	if err != nil {
+		res.Err = err
+		return res
+	}
+	s.pick(c, res, *then, sum, ranked)
+	return res
+}
+
+// filter runs the profile's filters over res.Candidates.
+func filter(c *Cycle, res *ProfileResult) error {
+	fs := res.Profile.Filters
+	if len(fs) == 0 {
+		return nil
+	}
+	candidates := slices.Clone(res.Candidates) // filters write into it
+	var before []int32
+	for _, f := range fs {
+		n := len(candidates)
+		if c.Explain {
+			before = append(before[:0], candidates...)
+		}
+		candidates = f.Filter(c, candidates)
+		if c.Explain {
+			noteDropped(res.DroppedBy, before, candidates, f.Name())
+		}
+		if len(candidates) > 0 {
+			continue
+		}
+		res.Candidates = nil
+		if _, load := f.(LoadFilter); load {
+			return fmt.Errorf("%w: filter %q left none of %d endpoints", ErrShed, f.Name(), n)
+		}
+		return fmt.Errorf("%w: filter %q left none of %d endpoints", ErrNoEndpoint, f.Name(), n)
+	}
+	res.Candidates = candidates
+	return nil
+}
+
+// score asks the profile's scorers and adds up what they say.
+func (s *Scheduler) score(ctx context.Context, c *Cycle, res *ProfileResult) (weighed, error) {
+	n := len(res.Candidates)
+	res.Totals, res.InFlight = make([]float64, n), make([]int64, n)
+	scorers := res.Profile.Scorers
+	if len(scorers) == 0 {
+		return weighed{}, nil
+	}
+	res.Scores = make([]Scores, len(scorers))
+	fanCtx, cancel := context.WithTimeout(ctx, s.deps.FanTimeout)
+	defer cancel()
+	s.deps.Fan.Score(fanCtx, c, scorers, res.Candidates, res.Scores)
+	if err := ctx.Err(); err != nil {
+		return weighed{}, fmt.Errorf("score %d endpoints: %w", n, err)
+	}
+	sum, err := combine(res)
+	res.LeastLoad = sum.scorers == 0
+	return sum, err
+}
+
+// pick ranks the candidates by what is in flight now and reserves the first.
+func (s *Scheduler) pick(c *Cycle, res *ProfileResult, then []int64, sum weighed, ranked []int32) {
+	if !c.Explain {
+		s.pickMu.Lock()
+		defer s.pickMu.Unlock()
+	}
+	if res.LeastLoad {
+		leastLoad(c, res)
+	} else {
+		correct(c, res, then, sum)
+	}
+	picker := res.Profile.Picker
+	n := max(picker.Max(), minRanked)
+	res.Ranked, res.TieBreak = picker.Pick(c, res.Candidates, res.Totals, res.InFlight, n, ranked)
+	if res.LeastLoad {
+		res.TieBreak = leastLoadWords(res.TieBreak)
+	}
+	pos, ok := res.Best()
+	if !ok {
+		res.Err = fmt.Errorf("%w: picker %q picked none of %d endpoints", ErrNoEndpoint, picker.Name(), len(res.Candidates))
+		return
+	}
+	if !c.Explain {
+		res.Reservation = s.deps.Ledger.Reserve(c, &c.Snapshot.Table.Endpoints[pos], res)
+	}
+}
+
+func leastLoadWords(tieBreak string) string {
+	const words = "no scorer gave a score: least load known to the router"
+	if tieBreak == "" {
+		return words
+	}
+	return words + ", then " + tieBreak
+}
+
+func inFlight(c *Cycle, candidates []int32, into []int64) {
+	for i, pos := range candidates {
+		into[i] = c.Snapshot.InFlight(int(pos))
+	}
+}
