@@ -61,7 +61,6 @@ func Dial(target string, cfg ClientConfig) (*grpc.ClientConn, error) {
 		grpc.WithIdleTimeout(0), // the first request after a quiet night should not wait for a handshake
 		grpc.WithReadBufferSize(bufferBytes),
 		grpc.WithWriteBufferSize(bufferBytes),
-		grpc.WithSharedWriteBuffer(true),
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(cfg.MaxMessageBytes),
 			grpc.MaxCallSendMsgSize(cfg.MaxMessageBytes),

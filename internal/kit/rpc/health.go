@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
@@ -76,34 +75,4 @@ func (w *watcher) Context() context.Context { return w.ctx }
 func (w *watcher) Send(r *healthv1.HealthCheckResponse) error {
 	w.last = r.GetStatus()
 	return w.Health_WatchServer.Send(r)
-}
-
-// once is a list of functions that are called one time.
-type once struct {
-	mu    sync.Mutex
-	funcs []func()
-	done  bool
-}
-
-// add keeps f for call, or calls it at once if that has been.
-func (o *once) add(f func()) {
-	o.mu.Lock()
-	done := o.done
-	if !done {
-		o.funcs = append(o.funcs, f)
-	}
-	o.mu.Unlock()
-	if done {
-		f()
-	}
-}
-
-func (o *once) call() {
-	o.mu.Lock()
-	funcs := o.funcs
-	o.funcs, o.done = nil, true
-	o.mu.Unlock()
-	for _, f := range funcs {
-		f()
-	}
 }

@@ -62,7 +62,6 @@ func (s *Server) options(cfg ServerConfig) ([]grpc.ServerOption, error) {
 		grpc.MaxSendMsgSize(cfg.MaxMessageBytes),
 		grpc.ReadBufferSize(bufferBytes),
 		grpc.WriteBufferSize(bufferBytes),
-		grpc.SharedWriteBuffer(true),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		// A client that is gone without a word is found out in 80 s, and its streams end.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),
@@ -97,13 +96,17 @@ func (s *Server) Part(stdout io.Writer) run.Part {
 		s.health.follow(s.tel.Health, append(slices.Collect(maps.Keys(s.GetServiceInfo())), ""))
 		address := run.Address(l)
 		run.Announce(ctx, stdout, s.tel.Service(), s.name, address)
-		served := make(chan error, 1)
-		go func() { served <- s.Serve(l) }()
+		var failure error
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			failure = s.Serve(l)
+		}()
 		ready()
 
 		select {
-		case err := <-served:
-			return fmt.Errorf("listen.%s.address: serve on %s: %w", s.name, address, err)
+		case <-served:
+			return fmt.Errorf("listen.%s.address: serve on %s: %w", s.name, address, failure)
 		case <-ctx.Done():
 		}
 		s.stop()

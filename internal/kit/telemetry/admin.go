@@ -27,14 +27,19 @@ const adminGrace = 2 * time.Second
 // The bound address is announced on stdout as listener "admin".
 func (t *Telemetry) Part(stdout io.Writer) run.Part {
 	return func(ctx context.Context, ready func()) error {
+		ctx, cancel := context.WithCancel(ctx) // the one that fails ends the other
+		defer cancel()
 		serve, err := t.listen(ctx, stdout)
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithCancel(ctx) // the one that fails ends the other
-		defer cancel()
+		send, err := t.openExport(ctx)
+		if err != nil {
+			cancel()
+			return errors.Join(err, serve(ctx)) // it closes the listener
+		}
 		errs := make(chan error, 2)
-		for _, f := range []func(context.Context) error{serve, t.runExport} {
+		for _, f := range []func(context.Context) error{serve, send} {
 			go func() {
 				defer cancel()
 				errs <- f(ctx)
@@ -45,18 +50,23 @@ func (t *Telemetry) Part(stdout io.Writer) run.Part {
 	}
 }
 
-func (t *Telemetry) runExport(ctx context.Context) error {
+func (t *Telemetry) openExport(ctx context.Context) (func(context.Context) error, error) {
 	if t.export == nil {
-		<-ctx.Done()
-		return nil
+		return wait, nil
 	}
-	return t.export.run(ctx, t.tracers)
+	return t.export.open(ctx, t.tracers)
+}
+
+// wait stands for something that is off.
+func wait(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
 }
 
 // listen binds the admin server and returns the function that serves until its context ends.
 func (t *Telemetry) listen(ctx context.Context, stdout io.Writer) (func(context.Context) error, error) {
 	if t.cfg.Admin.Address == "" {
-		return func(ctx context.Context) error { <-ctx.Done(); return nil }, nil
+		return wait, nil
 	}
 	l, err := run.Listen(ctx, adminKey, t.cfg.Admin.Address)
 	if err != nil {
@@ -69,17 +79,21 @@ func (t *Telemetry) listen(ctx context.Context, stdout io.Writer) (func(context.
 	}
 	run.Announce(ctx, stdout, t.service, "admin", run.Address(l))
 	return func(ctx context.Context) error {
-		served := make(chan error, 1)
-		go func() { served <- server.Serve(l) }()
+		var failure error
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			failure = server.Serve(l)
+		}()
 		select {
-		case err := <-served:
-			return fmt.Errorf("%s: serve on %s: %w", adminKey, run.Address(l), err)
+		case <-served:
+			return fmt.Errorf("%s: serve on %s: %w", adminKey, run.Address(l), failure)
 		case <-ctx.Done():
 		}
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), adminGrace)
 		defer cancel()
 		if server.Shutdown(grace) != nil {
-			server.Close()
+			_ = server.Close() // nothing is left to be told
 		}
 		<-served
 		return nil

@@ -20,7 +20,7 @@ import (
 
 const (
 	exportInterval = 15 * time.Second // of metrics
-	exportTimeout  = 5 * time.Second  // of one export, and of the last one at the end
+	exportTimeout  = 3 * time.Second  // of one export of metrics, and of all that is sent at the end
 )
 
 // export is what goes to an OTLP collector.
@@ -82,41 +82,53 @@ func (e *export) instrument(m metric.Meter) (err error) {
 	return err
 }
 
-// run exports until ctx ends, and then once more.
-func (e *export) run(ctx context.Context, tracers *sdktrace.TracerProvider) error {
-	var traceOpts []otlptracegrpc.Option
-	var metricOpts []otlpmetricgrpc.Option
+// open opens the exporters, which does not reach out yet, and returns the function that exports until its context ends, and
+// then once more.
+func (e *export) open(ctx context.Context, tracers *sdktrace.TracerProvider) (func(context.Context) error, error) {
+	traceOpts := []otlptracegrpc.Option{otlptracegrpc.WithRetry(otlptracegrpc.RetryConfig{
+		Enabled: true, InitialInterval: 500 * time.Millisecond, MaxInterval: 5 * time.Second, MaxElapsedTime: 20 * time.Second,
+	})}
+	metricOpts := []otlpmetricgrpc.Option{otlpmetricgrpc.WithRetry(otlpmetricgrpc.RetryConfig{
+		Enabled: false, // the next export says it all again
+	})}
 	if e.url != "" {
 		traceOpts = append(traceOpts, otlptracegrpc.WithEndpointURL(e.url))
 		metricOpts = append(metricOpts, otlpmetricgrpc.WithEndpointURL(e.url))
 	}
 	traces, err := otlptracegrpc.New(ctx, traceOpts...)
 	if err != nil {
-		return fmt.Errorf("tracing.otlpEndpoint: open the exporter of traces: %w", err)
+		return nil, fmt.Errorf("tracing.otlpEndpoint: open the exporter of traces: %w", err)
 	}
 	metrics, err := otlpmetricgrpc.New(ctx, metricOpts...)
 	if err != nil {
-		return fmt.Errorf("tracing.otlpEndpoint: open the exporter of metrics: %w", err)
+		_ = traces.Shutdown(ctx) // it has sent nothing
+		return nil, fmt.Errorf("tracing.otlpEndpoint: open the exporter of metrics: %w", err)
 	}
 	tracers.RegisterSpanProcessor(sdktrace.NewBatchSpanProcessor(&spanExporter{traces, e}))
+	return func(ctx context.Context) error {
+		e.loop(ctx, metrics)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), exportTimeout)
+		defer cancel()
+		e.sendMetrics(last, metrics)
+		// The outcome of the last exports has been logged; a collector that is away must not fail a clean stop.
+		_ = tracers.Shutdown(last)
+		_ = metrics.Shutdown(last)
+		return nil
+	}, nil
+}
 
+// loop exports metrics until ctx ends. Spans are exported by their processor.
+func (e *export) loop(ctx context.Context, exporter sdkmetric.Exporter) {
 	tick := time.NewTicker(exportInterval)
 	defer tick.Stop()
-	for ctx.Err() == nil {
+	for {
 		select {
 		case <-tick.C:
-			e.sendMetrics(ctx, metrics)
+			e.sendMetrics(ctx, exporter)
 		case <-ctx.Done():
+			return
 		}
 	}
-
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), exportTimeout)
-	defer cancel()
-	e.sendMetrics(last, metrics)
-	// The outcome of the last exports has been logged; a collector that is away must not fail a clean stop.
-	_ = tracers.Shutdown(last)
-	_ = metrics.Shutdown(last)
-	return nil
 }
 
 func (e *export) sendMetrics(ctx context.Context, exporter sdkmetric.Exporter) {
