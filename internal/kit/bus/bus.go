@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/pointsman/pointsman/internal/kit/conf"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
 )
 
@@ -55,14 +57,14 @@ type inlet interface {
 // file named in cfg cannot be read. Until the first connection the health check
 // "nats" says why there is none.
 func New(cfg Config, pool, publisherID string, tel *telemetry.Telemetry) (*Bus, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("nats: %w", err)
+	if err := conf.Prefix("nats", cfg.Validate()); err != nil {
+		return nil, err
 	}
 	if err := cfg.readable(); err != nil {
 		return nil, err
 	}
-	if publisherID == "" {
-		return nil, errors.New("the bus needs a publisher id")
+	if n := len(publisherID); n == 0 || n > longestID || !utf8.ValidString(publisherID) {
+		return nil, fmt.Errorf("publisher id %q: want 1 to %d bytes of UTF-8", publisherID, longestID)
 	}
 	meters, err := newInstruments(tel.Meter)
 	if err != nil {

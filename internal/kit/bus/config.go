@@ -79,7 +79,7 @@ func (c Config) Validate() error {
 		fault("user: missing, although password is set")
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		fault("tls: certFile and keyFile belong together: set both or neither")
+		fault("tls.certFile: certFile and keyFile belong together: set both or neither")
 	}
 	if c.PendingMessages <= 0 {
 		fault("pendingMessages: %d is not positive", c.PendingMessages)
@@ -112,7 +112,7 @@ func (c Config) readable() error {
 		}
 	}
 	if _, err := c.TLS.load(); err != nil {
-		return fmt.Errorf("nats.tls: %w", err)
+		return fmt.Errorf("nats.tls.%w", err)
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func (b *Bus) options(ctx context.Context, l *link, deny context.CancelCauseFunc
 	}
 	secure, err := b.cfg.TLS.load()
 	if err != nil {
-		return nil, fmt.Errorf("nats.tls: %w", err)
+		return nil, fmt.Errorf("nats.tls.%w", err)
 	}
 	if secure != nil {
 		opts = append(opts, nats.Secure(secure))

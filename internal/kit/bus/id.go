@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// longestID is the length in bytes of a publisher id.
+const longestID = 128
+
 // NewPublisherID returns an identity for this process: the service's name, the
 // host's name and 8 random hexadecimal digits, such as "router-node7-9f3c01ab".
 // It is new at every call, at most 128 bytes, and its characters may stand in a

@@ -159,7 +159,7 @@ func (s *Server) ValidateParameters(_ context.Context, req *scorerv1.ValidatePar
 	if err != nil {
 		return nil, err
 	}
-	if p.refusal != nil {
+	if len(p.faults) > 0 {
 		return &scorerv1.ValidateParametersResponse{Faults: p.faults}, nil
 	}
 	return &scorerv1.ValidateParametersResponse{Needs: p.needs}, nil
