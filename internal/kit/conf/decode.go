@@ -42,14 +42,9 @@ func (d *decoder) fault(n *yaml.Node, key, format string, args ...any) {
 
 // value decodes n into v, which is settable. key is the path of both.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
-	d.nodes++
 	d.depth++
 	defer func() { d.depth-- }()
-	if d.nodes > maxNodes || d.depth > maxDepth {
-		if d.nodes <= maxNodes+1 {
-			d.nodes = maxNodes + 1 // say it once, and stop
-			d.fault(n, key, "too much nesting or too many values; do aliases repeat themselves?")
-		}
+	if d.exhausted(n, key) {
 		return
 	}
 	if n.Kind == yaml.AliasNode {
@@ -78,6 +73,19 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 	}
 }
 
+// exhausted counts a node and tells whether it is one too many. The first one is a fault, and nothing is decoded after it.
+func (d *decoder) exhausted(n *yaml.Node, key string) bool {
+	d.nodes++
+	if d.nodes <= maxNodes && d.depth <= maxDepth {
+		return false
+	}
+	if d.nodes <= maxNodes+1 {
+		d.nodes = maxNodes + 1
+		d.fault(n, key, "too much nesting or too many values; do aliases repeat themselves?")
+	}
+	return true
+}
+
 // pointer decodes into a fresh target that begins as a copy of the old one, so that nothing shared is written to.
 func (d *decoder) pointer(n *yaml.Node, v reflect.Value, key string) {
 	if isNull(n) {
@@ -98,10 +106,12 @@ func (d *decoder) own(n *yaml.Node, v reflect.Value, key string) bool {
 	case *yaml.Node:
 		*t = *n
 	case *time.Duration:
-		d.text(n, key, "a duration such as 50ms, 2s or 1m30s", func(s string) (err error) {
+		d.text(n, key, wantsDuration, func(s string) (err error) {
 			*t, err = parseDuration(s)
 			return err
 		})
+	case *Duration:
+		d.text(n, key, wantsDuration, func(s string) error { return t.UnmarshalText([]byte(s)) })
 	case yaml.Unmarshaler:
 		if isNull(n) {
 			return true

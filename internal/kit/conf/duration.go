@@ -7,6 +7,8 @@ import (
 	"time"
 )
 
+const wantsDuration = "a duration such as 50ms, 2s or 1m30s"
+
 // Duration is a time.Duration that is written with its unit: 50ms, 2s, 1m30s. A bare number is an error
 // (0 is not: it needs no unit).
 type Duration time.Duration
@@ -41,5 +43,5 @@ func parseDuration(s string) (time.Duration, error) {
 	if _, err := strconv.ParseFloat(s, 64); err == nil {
 		return 0, fmt.Errorf("wants a duration with a unit, got %s; write %sms or %ss", s, s, s)
 	}
-	return 0, fmt.Errorf("wants a duration such as 50ms, 2s or 1m30s, got %q", shorten(s))
+	return 0, fmt.Errorf("wants %s, got %q", wantsDuration, shorten(s))
 }

@@ -8,7 +8,7 @@ import (
 
 // hint suggests which of the known keys was meant by got, or lists them.
 func hint(got string, known []string) string {
-	best, distance := "", len(got)/3+2 // beyond that it is another word
+	best, distance := "", min(max(2, len(got)/3)+1, len(got)) // from there on it is another word
 	for _, k := range known {
 		if n := levenshtein(strings.ToLower(got), strings.ToLower(k)); n < distance {
 			best, distance = k, n

@@ -45,7 +45,7 @@ func (d *decoder) merge(out []pair, seen map[string]int, m *yaml.Node, path stri
 	if m.Kind == yaml.AliasNode {
 		m = m.Alias
 	}
-	if d.nodes++; d.nodes > maxNodes || d.depth > maxDepth {
+	if d.exhausted(m, path) {
 		return out
 	}
 	switch m.Kind {
