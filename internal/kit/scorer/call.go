@@ -2,6 +2,8 @@ package scorer
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -109,11 +111,19 @@ func (s *Server) parse(sv *served, text []byte) (p *parsed, err error) {
 	return sv.parameters.get(text), nil
 }
 
-// recovered turns a panic of a Type into an error of the one call. The router is
-// not told its value, which may hold anything.
+// recovered turns a panic of a Type into an error of the one call.
 func (s *Server) recovered(sv *served, err *error) {
 	if v := recover(); v != nil {
-		s.log.Error("a scorer type panicked", "scorer", sv.name, "panic", v, "stack", string(debug.Stack()))
+		s.log.Error("a scorer type panicked", "scorer", sv.name, "panic", panicText(v), "stack", string(debug.Stack()))
 		*err = &Error{codes.Internal, "", sv.name + " panicked; its log says where"}
 	}
+}
+
+// panicText is what may be written of a panic's value: it could hold a prompt,
+// unless it is the runtime's.
+func panicText(v any) string {
+	if e, ok := v.(runtime.Error); ok {
+		return e.Error()
+	}
+	return fmt.Sprintf("a value of type %T", v)
 }

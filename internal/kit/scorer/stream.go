@@ -44,6 +44,11 @@ func (s *Server) ScoreStream(stream grpc.BidiStreamingServer[scorerv1.ScoreStrea
 	if !s.capabilities[scorerv1.Capability_CAPABILITY_STREAM] {
 		return missing("CAPABILITY_STREAM")
 	}
+	select {
+	case <-s.drain:
+		return errDrained
+	default:
+	}
 	se := &session{server: s, stream: stream}
 	over := make(chan error, 1)
 	go func() { over <- se.run() }()
@@ -61,7 +66,7 @@ func (s *Server) ScoreStream(stream grpc.BidiStreamingServer[scorerv1.ScoreStrea
 func (se *session) run() (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			se.server.log.Error("a stream panicked", "panic", v, "stack", string(debug.Stack()))
+			se.server.log.Error("a stream panicked", "panic", panicText(v), "stack", string(debug.Stack()))
 			err = internal("the scorer panicked; its log says where")
 		}
 	}()
