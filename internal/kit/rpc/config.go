@@ -31,7 +31,7 @@ func DefaultServerConfig(address string) ServerConfig {
 
 // Validate returns all faults, each beginning with its key below the listener's section (conf.Prefix completes it).
 func (c ServerConfig) Validate() error {
-	errs := []error{checkSize(c.MaxMessageBytes), c.TLS.validate(true)}
+	errs := []error{checkSize(c.MaxMessageBytes), c.TLS.ValidateServer()}
 	if path, ok := strings.CutPrefix(c.Address, unixScheme); ok {
 		if !filepath.IsAbs(path) {
 			errs = append(errs, fmt.Errorf("address: a socket must be unix:///PATH, not %q", c.Address))
@@ -57,7 +57,7 @@ func DefaultClientConfig() ClientConfig {
 
 // Validate returns all faults, each beginning with its key below the connection's section.
 func (c ClientConfig) Validate() error {
-	return errors.Join(checkSize(c.MaxMessageBytes), c.TLS.validate(false))
+	return errors.Join(checkSize(c.MaxMessageBytes), c.TLS.ValidateClient())
 }
 
 func checkSize(n int) error {

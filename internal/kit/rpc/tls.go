@@ -3,6 +3,7 @@ package rpc
 import (
 	"crypto/tls"
 	"errors"
+	"sync"
 )
 
 // TLSConfig names PEM files. They are read again when they change: looked at in handshakes, at most once a second.
@@ -27,21 +28,19 @@ func (c TLSConfig) Enabled() bool {
 	return c.CertFile != "" || c.KeyFile != "" || c.CAFile != "" || c.ServerName != "" || c.InsecureSkipVerify
 }
 
-func (c TLSConfig) validate(server bool) error {
-	var errs []error
+// ValidateClient returns what is wrong with c for a client; each fault begins with its key, "tls.…".
+func (c TLSConfig) ValidateClient() error {
+	errs := c.pair()
+	if c.RequireClientCert {
+		errs = append(errs, errors.New("tls.requireClientCert: is for servers; a client presents certFile and keyFile"))
+	}
+	return errors.Join(errs...)
+}
+
+// ValidateServer returns what is wrong with c for a server; each fault begins with its key, "tls.…".
+func (c TLSConfig) ValidateServer() error {
+	errs := c.pair()
 	fault := func(text string) { errs = append(errs, errors.New(text)) }
-	if c.CertFile == "" && c.KeyFile != "" {
-		fault("tls.certFile: must be set together with keyFile")
-	}
-	if c.KeyFile == "" && c.CertFile != "" {
-		fault("tls.keyFile: must be set together with certFile")
-	}
-	if !server {
-		if c.RequireClientCert {
-			fault("tls.requireClientCert: is for servers; a client presents certFile and keyFile")
-		}
-		return errors.Join(errs...)
-	}
 	if c.CertFile == "" && (c.CAFile != "" || c.RequireClientCert) {
 		fault("tls.certFile: must be set, because TLS is asked for by caFile or requireClientCert")
 	}
@@ -55,6 +54,54 @@ func (c TLSConfig) validate(server bool) error {
 		fault("tls.insecureSkipVerify: is for clients; a server without caFile asks for no certificates")
 	}
 	return errors.Join(errs...)
+}
+
+// pair checks that certificate and key come together.
+func (c TLSConfig) pair() []error {
+	switch {
+	case c.CertFile == "" && c.KeyFile != "":
+		return []error{errors.New("tls.certFile: must be set together with keyFile")}
+	case c.KeyFile == "" && c.CertFile != "":
+		return []error{errors.New("tls.keyFile: must be set together with certFile")}
+	}
+	return nil
+}
+
+// Server returns the configuration of a TLS server that is not gRPC's, such as an HTTP front; it follows the files as
+// gRPC servers do. protocols are offered by ALPN. failed is told, once, when new files cannot be used and the old ones stay.
+// An error begins with the key at fault, "tls.…".
+func (c TLSConfig) Server(failed func(error), protocols ...string) (*tls.Config, error) {
+	if err := c.ValidateServer(); err != nil {
+		return nil, err
+	}
+	if c.CertFile == "" {
+		return nil, errors.New("tls.certFile: must be set, a server needs a certificate")
+	}
+	f, err := openFiles(c, failed)
+	if err != nil {
+		return nil, err
+	}
+	build := func(m *material) *tls.Config {
+		out := c.serverConfig(m)
+		out.NextProtos = protocols
+		return out
+	}
+	var mu sync.Mutex
+	of := f.current()
+	made := build(of)
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: protocols,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			m := f.current()
+			mu.Lock()
+			defer mu.Unlock()
+			if m != of {
+				of, made = m, build(m)
+			}
+			return made, nil
+		},
+	}, nil
 }
 
 // clientConfig is the configuration of a client that holds m.

@@ -2,7 +2,12 @@ package rpc_test
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -171,6 +176,51 @@ func TestClientChecksTheServer(t *testing.T) {
 				t.Errorf("call = %v, want %q in it", err, tt.want)
 			}
 		})
+	}
+}
+
+func TestHTTPServerTakesNewCertificates(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	files := newMaterial(t)
+	files.write(t, "first", ca, ca)
+	secure, err := rpc.TLSConfig{CertFile: files.cert, KeyFile: files.key}.Server(
+		func(err error) { t.Errorf("new files cannot be used: %v", err) }, "h2", "http/1.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Proto)
+	}))
+	server.Listener = tls.NewListener(server.Listener, secure)
+	server.Config.TLSConfig = secure
+	server.Start()
+	defer server.Close()
+
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca.pem)
+	named := func(want string) func() bool {
+		return func() bool {
+			client := http.Client{Transport: &http.Transport{
+				TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true,
+			}}
+			resp, err := client.Get("https://" + server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			return resp.TLS.PeerCertificates[0].Subject.CommonName == want
+		}
+	}
+	if !named("first")() {
+		t.Error("the server does not present its certificate")
+	}
+	cert, key := ca.sign(t, "second")
+	replace(t, files.key, key) // for a moment it does not match, which may not matter to anybody
+	replace(t, files.cert, cert)
+	kittest.Eventually(t, "the new certificate is presented", named("second"))
+
+	if _, err := (rpc.TLSConfig{}).Server(nil); err == nil || !strings.HasPrefix(err.Error(), "tls.certFile: ") {
+		t.Errorf("Server without a certificate = %v, want a fault of tls.certFile", err)
 	}
 }
 
