@@ -20,12 +20,19 @@ type Build struct {
 	Platform  string `json:"platform"` // os/architecture
 }
 
+// buildVersion is set by the linker, where a release is built:
+// -ldflags "-X github.com/pointsman/pointsman/internal/kit/telemetry.buildVersion=v1.2.3".
+var buildVersion string
+
 func readBuild(service, version string) Build {
 	b := Build{
 		Service:   service,
 		Version:   version,
 		GoVersion: runtime.Version(),
 		Platform:  runtime.GOOS + "/" + runtime.GOARCH,
+	}
+	if b.Version == "" {
+		b.Version = buildVersion
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
