@@ -2,6 +2,7 @@ package profile
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
@@ -9,8 +10,7 @@ import (
 // SingleType is the type name of Single.
 const SingleType = "single-profile-handler"
 
-// Single runs the only profile once; its result is the request's. A configuration
-// with several profiles is refused before it gets here.
+// Single runs the only profile once; its result is the request's.
 type Single struct{ name string }
 
 // NewSingle returns a handler.
@@ -18,6 +18,15 @@ func NewSingle(name string) *Single { return &Single{name: name} }
 
 // Name returns the plug-in's name in the configuration.
 func (h *Single) Name() string { return h.name }
+
+// CheckProfiles says whether the handler can serve a configuration with profiles of
+// these names.
+func (h *Single) CheckProfiles(names []string) error {
+	if len(names) > 1 {
+		return fmt.Errorf("%s is for a single profile, and there are %d: %s", h.name, len(names), strings.Join(names, ", "))
+	}
+	return nil
+}
 
 // Next returns the profiles until they have run.
 func (h *Single) Next(_ *route.Cycle, profiles []*route.Profile, done []*route.ProfileResult) []*route.Profile {

@@ -42,12 +42,13 @@ func outFor(q *Quarantine, id roster.ID, now int64) time.Duration {
 
 func TestDoublesUpToTheLongest(t *testing.T) {
 	q, c := newTest(t)
-	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+	for i, seconds := range []int{1, 2, 4, 8, 16, 30, 30} {
+		want := time.Duration(seconds) * time.Second
 		q.Failed("a", "refused")
-		if got := outFor(q, "a", c.now); got != want*time.Second {
-			t.Errorf("failure %d: out for %v, want %v", i+1, got, want*time.Second)
+		if got := outFor(q, "a", c.now); got != want {
+			t.Errorf("failure %d: out for %v, want %v", i+1, got, want)
 		}
-		c.pass(want * time.Second)
+		c.pass(want)
 	}
 	if q.Out() != 0 {
 		t.Error("still out after its time")

@@ -1,0 +1,183 @@
+package epconfig
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/pointsman/pointsman/services/router/internal/route"
+)
+
+// instantiate makes every plug-in of the text, in order.
+func (l *loader) instantiate() {
+	types := slices.Sorted(slices.Values(append(l.deps.Registry.Names(), l.deps.Scorers.Types()...)))
+	for _, e := range l.doc.plugins {
+		in := &instance{entry: e, name: e.name, typ: e.typ}
+		if first := l.byName[e.name]; first != nil {
+			l.fault(e.nameAt, e.path, "the name %q is used more than once, first in line %d; give this one a name of its own", e.name, first.entry.nameAt.Line)
+			continue
+		}
+		l.byName[e.name] = in
+		l.instances = append(l.instances, in)
+		before := len(l.faults)
+		if t, ok := l.deps.Registry.Type(e.typ); ok {
+			l.local(in, t)
+		} else if slices.Contains(types, e.typ) {
+			l.remote(in)
+		} else {
+			l.unknownType(in, types)
+		}
+		in.faulty = in.faulty || len(l.faults) > before
+	}
+}
+
+func (l *loader) unknownType(in *instance, types []string) {
+	e := in.entry
+	at := join(e.path, "type")
+	near := nearest(e.typ, types, 3)
+	if what, ok := l.deps.Registry.Later(e.typ); ok {
+		hint := ""
+		if len(near) > 0 {
+			hint = "; nearest here: " + strings.Join(near, ", ")
+		}
+		l.fault(e.typeAt, at, "plug-in type %q (%s) of newer endpoint pickers is not here yet%s", e.typ, what, hint)
+		return
+	}
+	if len(near) > 0 {
+		l.fault(e.typeAt, at, "unknown plug-in type %q; did you mean %s?", e.typ, strings.Join(near, " or "))
+		return
+	}
+	l.fault(e.typeAt, at, "unknown plug-in type %q; there is: %s", e.typ, strings.Join(types, ", "))
+}
+
+// local makes an instance of one of the router's own types.
+func (l *loader) local(in *instance, t *Type) {
+	in.role = t.Role
+	e := in.entry
+	if e == nil {
+		e = &pluginEntry{path: "plugins"} // filled in
+	}
+	if t.Role == RoleElsewhere {
+		l.info(e.node, e.path, "%s is not needed here: %s", t.Name, strings.TrimPrefix(t.Summary, "Accepted and not needed: "))
+		if e.params != nil {
+			l.warn(e.params, e.path+".parameters", "have no effect here")
+		}
+		return
+	}
+	p := l.params(e, t)
+	p.filters = l.filterNamed
+	made, err := t.New(in.name, p)
+	if err != nil {
+		p.Fault(nil, "", "%v", err)
+	}
+	if p.Failed() {
+		in.faulty = true
+		return
+	}
+	in.plugin, in.params = made, p.effective()
+}
+
+// filterNamed finds a filter that was declared already, for a decision tree.
+func (l *loader) filterNamed(at *yaml.Node, path, name string) route.Filter {
+	in := l.byName[name]
+	declared := slices.ContainsFunc(l.doc.plugins, func(e *pluginEntry) bool { return e.name == name })
+	switch {
+	case in == nil && declared:
+		l.fault(at, path, "plug-in %q is declared below; a decision tree may only refer to plug-ins declared before it", name)
+	case in == nil:
+		l.fault(at, path, "there is no plug-in %q%s", name, didYouMean(name, l.names()))
+	case in.faulty:
+		// Its own fault is reported; that of the tree would be noise.
+	default:
+		f, ok := in.plugin.(route.Filter)
+		if ok {
+			in.used, in.inTree = true, true
+			return f
+		}
+		if in.plugin == nil && in.role == RoleFilter {
+			l.fault(at, path, "plug-in %q is this decision tree itself", name)
+			return nil
+		}
+		l.fault(at, path, "plug-in %q is a %s, and only filters may stand in a decision tree", name, in.role)
+	}
+	return nil
+}
+
+// remote resolves a scorer.
+func (l *loader) remote(in *instance) {
+	in.role = RoleScorer
+	e := in.entry
+	at, path := e.params, e.path+".parameters"
+	if at == nil {
+		at, path = e.node, e.path
+	} else if resolve(at).Kind != yaml.MappingNode {
+		l.fault(at, path, "must be a mapping of fields, not %s", kindOf(resolve(at)))
+		return
+	}
+	faults := len(l.faults)
+	in.params = l.compactJSON(e.params, path)
+	if len(l.faults) > faults {
+		return
+	}
+	service, asked, failClosed, warnings, err := l.deps.Scorers.Resolve(e.name, e.typ, in.params)
+	for _, w := range warnings {
+		l.warn(at, path, "%s", w)
+	}
+	for _, fault := range unwrapped(err) {
+		node, where := at, path
+		if keyed, ok := fault.(interface{ ParameterKey() string }); ok && keyed.ParameterKey() != "" {
+			node, where = l.parameterAt(e, keyed.ParameterKey())
+		}
+		l.fault(node, where, "%v", fault)
+	}
+	in.scorer = route.Scorer{Plugin: e.name, Type: e.typ, Service: service, Asked: asked, FailClosed: failClosed}
+}
+
+// parameterAt finds a dotted key among a plug-in's parameters, as deep as it is there.
+func (l *loader) parameterAt(e *pluginEntry, key string) (*yaml.Node, string) {
+	at, path := e.params, e.path+".parameters"
+	for part := range strings.SplitSeq(key, ".") {
+		found := (*yaml.Node)(nil)
+		if n := resolve(at); n != nil && n.Kind == yaml.MappingNode {
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				if strings.EqualFold(resolve(n.Content[i]).Value, part) {
+					found = n.Content[i+1]
+				}
+			}
+		}
+		path = join(path, part)
+		if found == nil {
+			break
+		}
+		at = found
+	}
+	if at == nil {
+		at = e.node
+	}
+	return at, path
+}
+
+// unwrapped takes errors.Join apart.
+func unwrapped(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []error
+		for _, e := range several.Unwrap() {
+			all = append(all, unwrapped(e)...)
+		}
+		return all
+	}
+	return []error{err}
+}
+
+// names returns the names of the plug-ins of the text.
+func (l *loader) names() []string {
+	var names []string
+	for _, e := range l.doc.plugins {
+		names = append(names, e.name)
+	}
+	return names
+}

@@ -1,0 +1,105 @@
+package epconfig
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/pointsman/pointsman/services/router/internal/route"
+)
+
+// Role is the part that a plug-in plays in a profile.
+type Role string
+
+// Roles.
+const (
+	RoleFilter  Role = "filter"
+	RoleScorer  Role = "scorer"
+	RolePicker  Role = "picker"
+	RoleHandler Role = "profile handler"
+	// RoleElsewhere is that of types which newer endpoint pickers have plugged in
+	// and which are built into a service here.
+	RoleElsewhere Role = "built in"
+)
+
+// Type is a plug-in type that the router itself has.
+type Type struct {
+	// Name is what `type:` says.
+	Name string
+	// Role is its part.
+	Role Role
+	// Summary says what it does, for people: one paragraph.
+	Summary string
+	// Parameters are all that it takes.
+	Parameters []Parameter
+	// New makes an instance: a route.Filter, route.Picker or route.Handler as its
+	// role says, or nil after reporting faults through p.
+	New func(name string, p *Params) (any, error)
+}
+
+// Parameter is one parameter of a Type.
+type Parameter struct {
+	// Name is its spelling; configurations may use other cases.
+	Name string
+	// Default is its value if absent: an int, a float64, or nil for none.
+	Default any
+	// Summary says what it is and in which unit.
+	Summary string
+}
+
+// Registry is the plug-in types that the router itself has. It is immutable.
+type Registry struct {
+	types map[string]*Type
+	later map[string]string
+}
+
+// BuiltIn returns the registry of this router.
+func BuiltIn() *Registry {
+	r := &Registry{types: map[string]*Type{}, later: laterTypes()}
+	for _, kind := range [][]*Type{filterTypes(), pickerTypes(), handlerTypes(), elsewhereTypes()} {
+		for _, t := range kind {
+			r.types[t.Name] = t
+		}
+	}
+	return r
+}
+
+// Type returns the type of that name, and false if the router has none.
+func (r *Registry) Type(name string) (*Type, bool) {
+	t, ok := r.types[name]
+	return t, ok
+}
+
+// Names returns the names of all types, sorted.
+func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.types)) }
+
+// Later returns what the type is that newer endpoint pickers have and this router
+// does not, and false if it is none of those.
+func (r *Registry) Later(name string) (string, bool) {
+	what, ok := r.later[name]
+	return what, ok
+}
+
+// Scorers resolves scorer plug-ins, whose types live in services.
+type Scorers interface {
+	// Types returns every scorer type that may be configured, aliases included.
+	Types() []string
+	// Resolve checks an instance. parametersJSON is a compact JSON object, or empty
+	// if the configuration has none. service, asked and failClosed are taken over
+	// into the route.Scorer. An err may wrap several (Unwrap() []error); one that
+	// has a ParameterKey() string method is reported at that parameter.
+	Resolve(pluginName, scorerType string, parametersJSON []byte) (service string, asked any, failClosed bool, warnings []string, err error)
+}
+
+// instance is a plug-in of the text, made.
+type instance struct {
+	entry  *pluginEntry // nil if it was filled in
+	name   string
+	role   Role
+	typ    string
+	plugin any          // nil for scorers, and after a fault
+	scorer route.Scorer // without a weight
+	params []byte       // effective, as JSON
+	faulty bool
+	used   bool // a profile or a decision tree refers to it
+	inTree bool // a decision tree does
+}
