@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +29,9 @@ func (*scorers) Types() []string {
 }
 
 func (s *scorers) Resolve(name, typ string, parameters []byte) (service string, asked any, failClosed bool, warnings []string, err error) {
+	if near := nearest(typ, s.Types(), 1); !slices.Contains(s.Types(), typ) {
+		return "", nil, false, nil, fmt.Errorf("no scorer serves type %q%s; not reached: acme", typ, strings.Join(append([]string{""}, near...), "; did you mean "))
+	}
 	if s.got == nil {
 		s.got = map[string]string{}
 	}

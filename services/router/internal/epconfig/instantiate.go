@@ -11,7 +11,6 @@ import (
 
 // instantiate makes every plug-in of the text, in order.
 func (l *loader) instantiate() {
-	types := slices.Sorted(slices.Values(append(l.deps.Registry.Names(), l.deps.Scorers.Types()...)))
 	for _, e := range l.doc.plugins {
 		in := &instance{entry: e, name: e.name, typ: e.typ}
 		if first := l.byName[e.name]; first != nil {
@@ -23,32 +22,40 @@ func (l *loader) instantiate() {
 		before := len(l.faults)
 		if t, ok := l.deps.Registry.Type(e.typ); ok {
 			l.local(in, t)
-		} else if slices.Contains(types, e.typ) {
-			l.remote(in)
 		} else {
-			l.unknownType(in, types)
+			l.remote(in)
 		}
 		in.faulty = in.faulty || len(l.faults) > before
 	}
 }
 
-func (l *loader) unknownType(in *instance, types []string) {
-	e := in.entry
+// unknownType reports a type that neither the router has nor a scorer service, which
+// said so with err.
+func (l *loader) unknownType(e *pluginEntry, scorerTypes []string, err error) {
 	at := join(e.path, "type")
-	near := nearest(e.typ, types, 3)
+	own := slices.DeleteFunc(l.deps.Registry.Names(), func(name string) bool {
+		t, _ := l.deps.Registry.Type(name)
+		return t.Role == RoleElsewhere
+	})
+	near := nearest(e.typ, append(slices.Clone(own), scorerTypes...), 3)
+	hint := ""
+	if len(near) > 0 {
+		hint = "; nearest here: " + strings.Join(near, ", ")
+	}
 	if what, ok := l.deps.Registry.Later(e.typ); ok {
-		hint := ""
-		if len(near) > 0 {
-			hint = "; nearest here: " + strings.Join(near, ", ")
-		}
 		l.fault(e.typeAt, at, "plug-in type %q (%s) of newer endpoint pickers is not here yet%s", e.typ, what, hint)
 		return
 	}
-	if len(near) > 0 {
+	if len(near) > 0 && slices.Contains(own, near[0]) {
 		l.fault(e.typeAt, at, "unknown plug-in type %q; did you mean %s?", e.typ, strings.Join(near, " or "))
 		return
 	}
-	l.fault(e.typeAt, at, "unknown plug-in type %q; there is: %s", e.typ, strings.Join(types, ", "))
+	// It may be the type of a service that has not been reached: err tells.
+	if len(near) > 0 {
+		l.fault(e.typeAt, at, "unknown plug-in type: %v", err)
+		return
+	}
+	l.fault(e.typeAt, at, "unknown plug-in type: %v; filters, pickers and handlers: %s", err, strings.Join(own, ", "))
 }
 
 // local makes an instance of one of the router's own types.
@@ -121,6 +128,12 @@ func (l *loader) remote(in *instance) {
 		return
 	}
 	service, asked, failClosed, warnings, err := l.deps.Scorers.Resolve(e.name, e.typ, in.params)
+	if err != nil {
+		if types := l.deps.Scorers.Types(); !slices.Contains(types, e.typ) {
+			l.unknownType(e, types, err)
+			return
+		}
+	}
 	for _, w := range warnings {
 		l.warn(at, path, "%s", w)
 	}

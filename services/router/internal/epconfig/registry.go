@@ -81,12 +81,13 @@ func (r *Registry) Later(name string) (string, bool) {
 
 // Scorers resolves scorer plug-ins, whose types live in services.
 type Scorers interface {
-	// Types returns every scorer type that may be configured, aliases included.
+	// Types returns every scorer type that is known to be served, aliases included.
 	Types() []string
 	// Resolve checks an instance. parametersJSON is a compact JSON object, or empty
 	// if the configuration has none. service, asked and failClosed are taken over
 	// into the route.Scorer. An err may wrap several (Unwrap() []error); one that
-	// has a ParameterKey() string method is reported at that parameter.
+	// has a ParameterKey() string method is reported at that parameter. An err about
+	// a type that is not among Types says who might serve it.
 	Resolve(pluginName, scorerType string, parametersJSON []byte) (service string, asked any, failClosed bool, warnings []string, err error)
 }
 
