@@ -37,7 +37,7 @@ func (e *Engine) extendHashes(r *active) {
 	size := e.cfg.BlockSize
 	for full := r.total() / size; len(r.hashes) < full; {
 		from := len(r.hashes) * size
-		parent := uint64(0)
+		var parent uint64
 		if from == 0 {
 			parent = seedHash(r.Adapter, r.Salt)
 		} else {

@@ -115,6 +115,12 @@ func (e *Engine) Abort(now time.Duration, id ID) bool {
 // until the next call.
 func (e *Engine) Advance(now time.Duration) []Event {
 	e.run(e.reach(now), true)
+	return e.Events()
+}
+
+// Events returns what happened since Advance or Events was last called, without letting time pass: no step begins. The
+// slice is good until the next call of either.
+func (e *Engine) Events() []Event {
 	events := e.events
 	e.events, e.spare = e.spare[:0], events
 	return events

@@ -8,7 +8,7 @@ func (b *builder) trtllm(o Options) {
 	gauge := func(name, help string, value func(*Figures) float64) { b.gauge("trtllm_"+name, help, labels, value) }
 	gauge("num_requests_running", "Number of active requests.", func(f *Figures) float64 { return float64(f.Stats.Running) })
 	gauge("num_requests_waiting", "Number of queued requests.", func(f *Figures) float64 { return float64(f.Stats.Waiting) })
-	gauge("kv_cache_utilization", "KV cache utilization.", func(f *Figures) float64 { return f.Stats.KVUsage() })
+	gauge("kv_cache_utilization", "Share of the KV cache in use.", func(f *Figures) float64 { return f.Stats.KVUsage() })
 	gauge("kv_cache_hit_rate", "KV cache hit rate.", func(f *Figures) float64 { return f.Stats.HitRate() })
 	gauge("kv_cache_max_blocks", "Number of KV cache blocks.", func(*Figures) float64 { return float64(o.NumBlocks) })
 	gauge("kv_cache_used_blocks", "Number of KV cache blocks in use.", func(f *Figures) float64 { return float64(f.Stats.BlocksUsed) })
