@@ -37,6 +37,8 @@ type Profile struct {
 	Picked []*roster.Endpoint
 	// Total is the pick's weighted sum.
 	Total float64
+	// Corrected and LeastLoad are as in route.ProfileResult.
+	Corrected, LeastLoad bool
 	// Scorers are in configuration order.
 	Scorers []Scorer
 	// Err says why it came to nothing.
@@ -74,7 +76,7 @@ func Summarise(d *route.Decision) *Summary {
 }
 
 func summariseProfile(d *route.Decision, r *route.ProfileResult) Profile {
-	p := Profile{Name: r.Profile.Name, Picker: r.Profile.Picker.Name(), TieBreak: r.TieBreak, Scorers: make([]Scorer, len(r.Profile.Scorers))}
+	p := Profile{Name: r.Profile.Name, Picker: r.Profile.Picker.Name(), TieBreak: r.TieBreak, Corrected: r.Corrected, LeastLoad: r.LeastLoad, Scorers: make([]Scorer, len(r.Profile.Scorers))}
 	if r.Err != nil {
 		p.Err = r.Err.Error()
 	}

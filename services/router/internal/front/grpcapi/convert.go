@@ -29,7 +29,7 @@ func decision(s *decisions.Summary, full *route.Decision, routerID string, now i
 		Error: s.Err, DryRun: s.DryRun, RouterId: routerID,
 	}
 	for i, p := range s.Profiles {
-		w := &routerv1.ProfileDecision{Profile: p.Name, Picker: p.Picker, TieBreak: p.TieBreak, Picked: endpoints(p.Picked), Total: p.Total, Error: p.Err}
+		w := &routerv1.ProfileDecision{Profile: p.Name, Picker: p.Picker, TieBreak: p.TieBreak, Picked: endpoints(p.Picked), Total: p.Total, Error: p.Err, Corrected: p.Corrected, LeastLoad: p.LeastLoad}
 		for _, sc := range p.Scorers {
 			w.Scorers = append(w.Scorers, scorer(sc))
 		}

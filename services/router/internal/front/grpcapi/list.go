@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	routerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/router/v1"
@@ -50,6 +51,8 @@ func (s *Server) WatchDecisions(in *routerv1.WatchDecisionsRequest, out grpc.Ser
 		select {
 		case <-out.Context().Done():
 			return nil
+		case <-s.stopping:
+			return fail(codes.Unavailable, "STOPPING", "the router is stopping")
 		case e := <-entries:
 			d := decision(e.Summary, e.Full, s.deps.RouterID, s.deps.Roster.Now())
 			if err := out.Send(&routerv1.WatchDecisionsResponse{Decision: d, DroppedCount: e.Dropped}); err != nil {

@@ -3,6 +3,7 @@ package grpcapi
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -55,11 +56,15 @@ type Server struct {
 	deps   Deps
 	leases leases
 	picks  metric.Int64Counter
+
+	stopping chan struct{}
+	stop     func()
 }
 
 // New returns a server.
 func New(deps Deps) (*Server, error) {
-	s := &Server{deps: deps}
+	s := &Server{deps: deps, stopping: make(chan struct{})}
+	s.stop = sync.OnceFunc(func() { close(s.stopping) })
 	var errs [2]error
 	var expired metric.Int64Counter
 	s.picks, errs[0] = deps.Telemetry.Meter.Int64Counter("pointsman_router_grpc_picks_total", metric.WithDescription("Picks made for callers of RouterService.Pick."))
@@ -73,6 +78,10 @@ func New(deps Deps) (*Server, error) {
 
 // Register adds the service to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) { routerv1.RegisterRouterServiceServer(r, s) }
+
+// EndWatches ends the watches, which otherwise go on for ever; their callers are told
+// that the router is not available.
+func (s *Server) EndWatches() { s.stop() }
 
 // Close ends the reservations that no caller has released.
 func (s *Server) Close() { s.leases.close() }

@@ -824,7 +824,12 @@ type ProfileDecision struct {
 	// The pick's weighted sum.
 	Total float64 `protobuf:"fixed64,7,opt,name=total,proto3" json:"total,omitempty"`
 	// Why the profile came to nothing.
-	Error         string `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,8,opt,name=error,proto3" json:"error,omitempty"`
+	// The totals were corrected for picks that were made while the scorers were
+	// asked, so they are not the plain weighted sums.
+	Corrected bool `protobuf:"varint,9,opt,name=corrected,proto3" json:"corrected,omitempty"`
+	// No scorer gave a score: totals are 1/(1+load), by what the router knows.
+	LeastLoad     bool `protobuf:"varint,10,opt,name=least_load,json=leastLoad,proto3" json:"least_load,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -913,6 +918,20 @@ func (x *ProfileDecision) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *ProfileDecision) GetCorrected() bool {
+	if x != nil {
+		return x.Corrected
+	}
+	return false
+}
+
+func (x *ProfileDecision) GetLeastLoad() bool {
+	if x != nil {
+		return x.LeastLoad
+	}
+	return false
 }
 
 // ScorerDecision is one scorer's part in a profile.
@@ -1943,7 +1962,7 @@ const file_pointsman_router_v1_router_proto_rawDesc = "" +
 	" \x03(\v2#.pointsman.router.v1.PickedEndpointR\tfallbacks\x12\x14\n" +
 	"\x05error\x18\v \x01(\tR\x05error\x12\x17\n" +
 	"\adry_run\x18\f \x01(\bR\x06dryRun\x12\x1b\n" +
-	"\trouter_id\x18\r \x01(\tR\brouterId\"\xd0\x02\n" +
+	"\trouter_id\x18\r \x01(\tR\brouterId\"\x8d\x03\n" +
 	"\x0fProfileDecision\x12\x18\n" +
 	"\aprofile\x18\x01 \x01(\tR\aprofile\x12=\n" +
 	"\ascorers\x18\x02 \x03(\v2#.pointsman.router.v1.ScorerDecisionR\ascorers\x12F\n" +
@@ -1954,7 +1973,11 @@ const file_pointsman_router_v1_router_proto_rawDesc = "" +
 	"\ttie_break\x18\x05 \x01(\tR\btieBreak\x12;\n" +
 	"\x06picked\x18\x06 \x03(\v2#.pointsman.router.v1.PickedEndpointR\x06picked\x12\x14\n" +
 	"\x05total\x18\a \x01(\x01R\x05total\x12\x14\n" +
-	"\x05error\x18\b \x01(\tR\x05error\"\xf5\x02\n" +
+	"\x05error\x18\b \x01(\tR\x05error\x12\x1c\n" +
+	"\tcorrected\x18\t \x01(\bR\tcorrected\x12\x1d\n" +
+	"\n" +
+	"least_load\x18\n" +
+	" \x01(\bR\tleastLoad\"\xf5\x02\n" +
 	"\x0eScorerDecision\x12\x16\n" +
 	"\x06plugin\x18\x01 \x01(\tR\x06plugin\x12\x1f\n" +
 	"\vscorer_type\x18\x02 \x01(\tR\n" +

@@ -1,0 +1,191 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/pointsman/pointsman/internal/kit/bus"
+	"github.com/pointsman/pointsman/internal/kit/follower"
+	"github.com/pointsman/pointsman/internal/kit/roster"
+	"github.com/pointsman/pointsman/internal/kit/rpc"
+	"github.com/pointsman/pointsman/internal/kit/run"
+	"github.com/pointsman/pointsman/internal/kit/telemetry"
+	"github.com/pointsman/pointsman/services/router/internal/decisions"
+	"github.com/pointsman/pointsman/services/router/internal/fanout"
+	"github.com/pointsman/pointsman/services/router/internal/front/grpcapi"
+	"github.com/pointsman/pointsman/services/router/internal/front/httpproxy"
+	"github.com/pointsman/pointsman/services/router/internal/outcome"
+	"github.com/pointsman/pointsman/services/router/internal/prompt"
+	"github.com/pointsman/pointsman/services/router/internal/quarantine"
+	"github.com/pointsman/pointsman/services/router/internal/remote"
+	"github.com/pointsman/pointsman/services/router/internal/route"
+)
+
+// Run runs a router until ctx ends.
+func Run(ctx context.Context, args []string, stdout io.Writer) error {
+	o, err := parse(args, stdout)
+	if err != nil {
+		return err
+	}
+	r, err := build(o)
+	if err != nil {
+		return err
+	}
+	return r.run(ctx, stdout)
+}
+
+// router is all parts of a router.
+type router struct {
+	options    *options
+	tel        *telemetry.Telemetry
+	bus        *bus.Bus
+	roster     *roster.Roster
+	follower   *follower.Follower
+	scorers    *remote.Set
+	ledger     *outcome.Ledger
+	quarantine *quarantine.Quarantine
+	scheduler  *route.Scheduler
+	decisions  *decisions.Log
+	proxy      *httpproxy.Proxy
+	api        *grpcapi.Server
+	grpc       *rpc.Server
+}
+
+// build makes the parts and starts none.
+func build(o *options) (*router, error) {
+	r := &router{options: o, decisions: decisions.NewLog()}
+	for _, step := range []func() error{r.buildState, r.buildRouting, r.buildFronts} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// buildState makes what holds and shares state.
+func (r *router) buildState() (err error) {
+	o := r.options
+	if r.tel, err = telemetry.New("router", "", o.Telemetry, os.Stderr); err != nil {
+		return err
+	}
+	if r.bus, err = bus.New(o.NATS, o.Pool, bus.NewPublisherID("router"), r.tel); err != nil {
+		return err
+	}
+	r.roster = roster.New(roster.Config{StalenessLimit: o.Roster.StalenessLimit.D()})
+	if r.follower, err = follower.New(r.roster, r.bus, r.tel); err != nil {
+		return err
+	}
+	if r.quarantine, err = quarantine.New(quarantine.DefaultConfig(), r.roster.Now); err != nil {
+		return err
+	}
+	r.roster.OnTable(r.quarantine.Retain)
+	return nil
+}
+
+// buildRouting makes what decides.
+func (r *router) buildRouting() (err error) {
+	o := r.options
+	if r.scorers, err = remote.New(o.Scorers, remote.Deps{Roster: r.roster, RouterID: r.bus.PublisherID()}, r.tel); err != nil {
+		return err
+	}
+	if r.ledger, err = outcome.New(r.roster, r.bus, reports{r.scorers}, r.tel); err != nil {
+		return err
+	}
+	r.scorers.SendPending(r.ledger)
+	fan, err := fanout.New(fanout.Config{Timeout: o.Scoring.Timeout.D()}, r.tel.Tracer)
+	if err != nil {
+		return err
+	}
+	seen, err := newObserver(r.decisions, r.tel)
+	if err != nil {
+		return err
+	}
+	r.scheduler, err = route.NewScheduler(route.Deps{
+		Roster: r.roster, Fan: fan, Ledger: r.ledger, Quarantine: r.quarantine, Observer: seen, FanTimeout: o.Scoring.Timeout.D(),
+	})
+	return err
+}
+
+// buildFronts makes what callers talk to.
+func (r *router) buildFronts() (err error) {
+	o := r.options
+	if r.proxy, err = httpproxy.New(r.scheduler, r.roster, r.quarantine, r.tel, o.Listen.HTTP); err != nil {
+		return err
+	}
+	parser, err := prompt.NewParser(o.Listen.HTTP.Prompt)
+	if err != nil {
+		return err
+	}
+	if r.api, err = grpcapi.New(grpcapi.Deps{
+		RouterID: r.bus.PublisherID(), Decider: r.scheduler, Describe: describer{parser}.describe, Roster: r.roster, StateAge: r.follower.StateAge,
+		Quarantine: r.quarantine, Decisions: r.decisions, Scorers: r.scorers.Status, Telemetry: r.tel,
+	}); err != nil {
+		return err
+	}
+	if r.grpc, err = rpc.NewServer("grpc", o.Listen.GRPC, r.tel); err != nil {
+		return err
+	}
+	r.api.Register(r.grpc)
+	r.grpc.OnDrain(r.api.EndWatches)
+	return nil
+}
+
+// run runs the parts: each starts when the ones before it are ready, and stops
+// before they do.
+func (r *router) run(ctx context.Context, stdout io.Writer) error {
+	g := run.NewGroup(r.tel.Log)
+	g.StopTimeout = r.options.DrainDelay.D() + r.options.Listen.HTTP.DrainTimeout.D() + 15*time.Second
+	g.Add("admin", r.tel.Part(stdout))
+	g.Add("scorers", r.scorers.Part())
+	g.Add("configuration", r.loadConfiguration)
+	g.Add("grpc", r.grpc.Part(stdout))
+	g.Add("nats", r.bus.Part())
+	g.Add("roster", r.follower.Part())
+	g.Add("ledger", r.ledger.Part())
+	g.Add("leases", r.endLeases)
+	g.Add("endpoints", r.awaitEndpoints)
+	g.Add("http", r.proxy.Part(stdout))
+	g.Add("drain", r.drain)
+	return g.Run(ctx)
+}
+
+// endLeases ends what gRPC callers have not released, before the ledger leaves.
+func (r *router) endLeases(ctx context.Context, ready func()) error {
+	ready()
+	<-ctx.Done()
+	r.api.Close()
+	return nil
+}
+
+// awaitEndpoints is ready once an endpoint table is known: before that, no request
+// could be served.
+func (r *router) awaitEndpoints(ctx context.Context, ready func()) error {
+	poll, remind := time.NewTicker(10*time.Millisecond), time.NewTicker(5*time.Second)
+	defer poll.Stop()
+	defer remind.Stop()
+	for r.roster.Snapshot().Len() == 0 {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-poll.C:
+		case <-remind.C:
+			r.tel.Log.Warn("no endpoints are known yet; is a metrics-collector of this pool running?", "pool", r.options.Pool)
+		}
+	}
+	ready()
+	<-ctx.Done()
+	return nil
+}
+
+// drain is the first to stop: the router says that it is not ready, and goes on for
+// as long as those who send to it need to notice.
+func (r *router) drain(ctx context.Context, ready func()) error {
+	ready()
+	<-ctx.Done()
+	r.tel.Health.Set("drain", errors.New("the router is stopping"))
+	time.Sleep(r.options.DrainDelay.D())
+	return nil
+}

@@ -1,0 +1,69 @@
+package app
+
+import (
+	"context"
+	"errors"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/pointsman/pointsman/internal/kit/telemetry"
+	"github.com/pointsman/pointsman/services/router/internal/decisions"
+	"github.com/pointsman/pointsman/services/router/internal/route"
+)
+
+// observer counts decisions and keeps them for those who watch.
+type observer struct {
+	log       *decisions.Log
+	decisions metric.Int64Counter
+	seconds   metric.Float64Histogram
+	fallbacks metric.Int64Counter
+	outcomes  map[string]metric.MeasurementOption // by outcome: made once
+	reasons   map[string]metric.MeasurementOption
+}
+
+func newObserver(log *decisions.Log, tel *telemetry.Telemetry) (*observer, error) {
+	o := &observer{log: log, outcomes: make(map[string]metric.MeasurementOption), reasons: make(map[string]metric.MeasurementOption)}
+	for _, v := range []string{"picked", "no_endpoint", "shed", "scorer_failed", "cancelled"} {
+		o.outcomes[v] = metric.WithAttributeSet(attribute.NewSet(attribute.String("outcome", v)))
+	}
+	for _, v := range []string{"no_scores", "quarantine_waived"} {
+		o.reasons[v] = metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", v)))
+	}
+	var errs [3]error
+	o.decisions, errs[0] = tel.Meter.Int64Counter("pointsman_router_decisions_total", metric.WithDescription("Decisions by outcome: picked, no_endpoint, shed, scorer_failed, cancelled."))
+	o.seconds, errs[1] = tel.Meter.Float64Histogram("pointsman_router_decision_seconds", metric.WithDescription("From reading the request to the pick."))
+	o.fallbacks, errs[2] = tel.Meter.Int64Counter("pointsman_router_fallbacks_total", metric.WithDescription("Decisions made without something they should have had: no_scores (no scorer gave any), quarantine_waived (all endpoints were out)."))
+	return o, errors.Join(errs[:]...)
+}
+
+// Decided counts a decision and shows it.
+func (o *observer) Decided(d *route.Decision) {
+	ctx := context.Background()
+	o.decisions.Add(ctx, 1, o.outcomes[outcomeOf(d.Err)])
+	o.seconds.Record(ctx, d.Elapsed.Seconds())
+	if d.QuarantineWaived {
+		o.fallbacks.Add(ctx, 1, o.reasons["quarantine_waived"])
+	}
+	for _, r := range d.Results {
+		if r.LeastLoad {
+			o.fallbacks.Add(ctx, 1, o.reasons["no_scores"])
+		}
+	}
+	o.log.Decided(d)
+}
+
+func outcomeOf(err error) string {
+	switch {
+	case err == nil:
+		return "picked"
+	case errors.Is(err, route.ErrShed):
+		return "shed"
+	case errors.Is(err, route.ErrScorerFailed):
+		return "scorer_failed"
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return "cancelled"
+	default:
+		return "no_endpoint"
+	}
+}
