@@ -127,12 +127,6 @@ func (s *Scanner) Err() error { return s.err }
 // Complete is true if the value has ended; only white space may follow.
 func (s *Scanner) Complete() bool { return s.err == nil && s.state == done }
 
-// Started is true if anything but white space was read.
-func (s *Scanner) Started() bool { return s.state != wantValue || s.depth > 0 }
-
-// Offset returns how many bytes were read.
-func (s *Scanner) Offset() int64 { return s.base + int64(s.i) }
-
 // End says that no further bytes come, and returns why the input is not a JSON
 // value, nil if it is one. A number that stands alone ends here, without a token.
 func (s *Scanner) End() error {

@@ -1,0 +1,38 @@
+package httpproxy
+
+import (
+	"net/http"
+	"strings"
+)
+
+// served is true if requests for the path are passed on.
+func (c *Config) served(path string) bool {
+	// Dots would be resolved by some servers and not by others, so that a path
+	// could be another one there than here.
+	for s := range strings.SplitSeq(path, "/") {
+		if s == "." || s == ".." {
+			return false
+		}
+	}
+	return covered(c.Paths, path) && !covered(c.BlockedPaths, path)
+}
+
+func covered(list []string, path string) bool {
+	for _, p := range list {
+		below, ok := strings.CutPrefix(path, p)
+		if ok && (below == "" || below[0] == '/' || strings.HasSuffix(p, "/")) {
+			return true
+		}
+	}
+	return false
+}
+
+// wantsUpgrade is true if the client asks for another protocol on its connection.
+// HTTP/2 is not one: an offer that may be ignored.
+func wantsUpgrade(r *http.Request) bool {
+	to := r.Header["Upgrade"]
+	if len(to) == 0 || len(to) == 1 && strings.EqualFold(to[0], "h2c") {
+		return false
+	}
+	return listed(r.Header["Connection"], "upgrade")
+}
