@@ -50,19 +50,32 @@ func (s *Scanner) readString() bool {
 		case '\\':
 			s.escaped = true
 			i++
-			// Text in other scripts often comes as nothing but these.
-			if i+5 <= len(p) && p[i] == 'u' {
-				if r := hex4(p[i+1:]); r >= 0 {
-					i += 5
-					s.unicode(r, i)
-					continue
-				}
-			}
 			s.state = inEscape
+			if n := s.wholeEscape(p[i:], i); n > 0 {
+				i += n
+				s.state = inString
+			}
 		default:
 			return s.fail(i, "a control character in a string")
 		}
 	}
+}
+
+// wholeEscape takes what follows a backslash at p[i-1], if it is all there, and returns
+// its length. Line breaks are in every prompt, and text in other scripts often comes
+// as nothing but \u.
+func (s *Scanner) wholeEscape(rest []byte, i int) int {
+	switch {
+	case len(rest) > 0 && rest[0] == 'n':
+		s.shrink++
+		return 1
+	case len(rest) >= 5 && rest[0] == 'u':
+		if r := hex4(rest[1:]); r >= 0 {
+			s.unicode(r, i+5)
+			return 5
+		}
+	}
+	return 0
 }
 
 // escape takes the byte after a backslash, which is p[i].
@@ -134,21 +147,27 @@ func hex4(p []byte) rune {
 // Plain returns how many bytes of p come before the first quote, backslash or
 // control character.
 func Plain(p []byte) int {
-	const (
-		ones  = 0x0101010101010101
-		highs = 0x8080808080808080
-	)
 	i := 0
+	for ; i+32 <= len(p); i += 32 {
+		q := p[i : i+32 : i+32]
+		a, b := special(binary.LittleEndian.Uint64(q)), special(binary.LittleEndian.Uint64(q[8:]))
+		c, d := special(binary.LittleEndian.Uint64(q[16:])), special(binary.LittleEndian.Uint64(q[24:]))
+		if a|b|c|d == 0 {
+			continue
+		}
+		switch {
+		case a != 0:
+			return i + bits.TrailingZeros64(a)/8
+		case b != 0:
+			return i + 8 + bits.TrailingZeros64(b)/8
+		case c != 0:
+			return i + 16 + bits.TrailingZeros64(c)/8
+		default:
+			return i + 24 + bits.TrailingZeros64(d)/8
+		}
+	}
 	for ; i+8 <= len(p); i += 8 {
-		w := binary.LittleEndian.Uint64(p[i:])
-		// The lowest marked byte is always a true one: the borrows that could
-		// mark others wrongly come from true ones below.
-		quote := w ^ ones*'"'
-		slash := w ^ ones*'\\'
-		m := (w - ones*0x20) & ^w
-		m |= (quote - ones) & ^quote
-		m |= (slash - ones) & ^slash
-		if m &= highs; m != 0 {
+		if m := special(binary.LittleEndian.Uint64(p[i:])); m != 0 {
 			return i + bits.TrailingZeros64(m)/8
 		}
 	}
@@ -158,4 +177,17 @@ func Plain(p []byte) int {
 		}
 	}
 	return i
+}
+
+// special marks the quotes, backslashes and control characters among eight bytes in
+// their highest bits. The lowest mark is always a true one: the borrows that could
+// make false ones come from true ones below.
+func special(w uint64) uint64 {
+	const (
+		ones  = 0x0101010101010101
+		highs = 0x8080808080808080
+	)
+	quote := w ^ ones*'"'
+	slash := w ^ ones*'\\'
+	return ((w-ones*0x20)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & highs
 }
