@@ -27,7 +27,7 @@ func (p *Proxy) Part(stdout io.Writer) run.Part {
 		return run.Idle
 	}
 	return func(ctx context.Context, ready func()) error {
-		l, err := run.Listen(ctx, "http.address", p.cfg.Address)
+		l, err := run.Listen(ctx, "listen.http.address", p.cfg.Address)
 		if err != nil {
 			return err
 		}

@@ -19,11 +19,11 @@ func newTransport(cfg Config, chunks *sync.Pool) (*http.Transport, error) {
 	if file := cfg.EndpointTLS.CAFile; file != "" {
 		pem, err := os.ReadFile(file)
 		if err != nil {
-			return nil, fmt.Errorf("read endpointTLS.caFile: %w", err)
+			return nil, fmt.Errorf("read listen.http.endpointTLS.caFile: %w", err)
 		}
 		secure.RootCAs = x509.NewCertPool()
 		if !secure.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("endpointTLS.caFile %s holds no certificate in PEM", file)
+			return nil, fmt.Errorf("listen.http.endpointTLS.caFile: %s holds no certificate in PEM", file)
 		}
 	}
 	dialer := &net.Dialer{Timeout: cfg.ConnectTimeout.D()}
