@@ -103,6 +103,9 @@ func contract(err error) *Error {
 }
 
 func notHeld(err error) bool {
+	if err == nil {
+		return false // the usual case; what follows allocates
+	}
 	var e *Error
 	return errors.As(err, &e) && e.Reason == ReasonTableNotHeld
 }

@@ -1,0 +1,35 @@
+package remote
+
+// builtins returns the services that come with Pointsman and the types that each
+// serves, so that a configuration which uses them loads while they are down.
+func builtins() map[string][]string {
+	return map[string][]string{
+		"scorer-queue":   {"queue-scorer", "running-requests-size-scorer"},
+		"scorer-kv":      {"kv-cache-scorer", "kv-cache-utilization-scorer", "lora-affinity-scorer"},
+		"prefix-indexer": {"prefix-cache-scorer"},
+	}
+}
+
+// complete returns the built-in services, as configured or else at their default
+// targets, followed by all others in configuration order.
+func complete(scorers []ScorerConfig) []ScorerConfig {
+	var all []ScorerConfig
+	for _, name := range []string{"scorer-queue", "scorer-kv", "prefix-indexer"} {
+		s := ScorerConfig{Name: name}
+		for _, c := range scorers {
+			if c.Name == name {
+				s = c
+			}
+		}
+		if s.Target == "" {
+			s.Target = "dns:///" + name + ":9100"
+		}
+		all = append(all, s)
+	}
+	for _, c := range scorers {
+		if _, builtin := builtins()[c.Name]; !builtin {
+			all = append(all, c)
+		}
+	}
+	return all
+}

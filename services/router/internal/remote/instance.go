@@ -1,0 +1,160 @@
+package remote
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pointsman/pointsman/services/router/internal/fanout"
+	"github.com/pointsman/pointsman/services/router/internal/route"
+)
+
+// Instance is one scorer instance of a configuration: a type with parameters, asked
+// of one service.
+type Instance struct {
+	service    *service
+	plugin     string
+	typ        string
+	parameters []byte
+
+	mu       sync.Mutex // one writer at a time
+	bindings atomic.Pointer[[]binding]
+	prefix   atomic.Pointer[needs] // what was last asked for, also when nobody is connected
+}
+
+// binding is an instance on one session: what it needs there, or why it is refused.
+type binding struct {
+	session        *session
+	needs          *needs
+	countsRequests bool
+	refused        string
+}
+
+var _ fanout.Instance = (*Instance)(nil)
+
+func newInstance(s *service, plugin, typ string, parameters []byte) *Instance {
+	in := &Instance{service: s, plugin: plugin, typ: typ, parameters: parameters}
+	in.bindings.Store(&[]binding{})
+	return in
+}
+
+// Timeout is the operator's limit for one call; zero for none.
+func (in *Instance) Timeout() time.Duration { return in.service.cfg.Timeout.D() }
+
+// PrefixNeeds returns the bytes in a prefix block and the most blocks looked at, as
+// the scorer last asked for; zero if it looks at none.
+func (in *Instance) PrefixNeeds() (blockSize, limit int) {
+	n := in.prefix.Load()
+	if n == nil || !n.Prefix {
+		return 0, 0
+	}
+	return n.BlockSize, n.BlockLimit
+}
+
+// Start asks the replica with the fewest calls open.
+func (in *Instance) Start(call *fanout.Call) {
+	f, ok := call.Own.(*flight)
+	if !ok {
+		f = newFlight(call)
+	}
+	f.begin(in, in.service.ids.Add(1))
+	call.Hold()
+	if !f.depart(nil, true) {
+		call.Release()
+	}
+}
+
+// End counts what came of a call and stops work that nobody waits for.
+func (in *Instance) End(call *fanout.Call, s *route.Scores, e fanout.Ending) {
+	if e == fanout.GivenUp {
+		in.service.tally.cancelled.Add(1)
+	} else {
+		in.service.count(s)
+	}
+	if f, ok := call.Own.(*flight); ok && e != fanout.Answered {
+		f.abandon(e == fanout.Late)
+	}
+}
+
+// bind sets what an instance has on a session.
+func (in *Instance) bind(b binding) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	next := in.without(b.session)
+	next = append(next, b)
+	in.bindings.Store(&next)
+	if b.needs != nil {
+		in.prefix.Store(b.needs)
+	}
+}
+
+// bound says whether a session's word on the instance is known.
+func (in *Instance) bound(s *session) bool {
+	return slices.ContainsFunc(*in.bindings.Load(), func(b binding) bool { return b.session == s })
+}
+
+// unbind forgets a session.
+func (in *Instance) unbind(s *session) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	next := in.without(s)
+	in.bindings.Store(&next)
+}
+
+func (in *Instance) without(s *session) []binding {
+	var next []binding
+	for _, b := range *in.bindings.Load() {
+		if b.session != s {
+			next = append(next, b)
+		}
+	}
+	return next
+}
+
+// choose returns where call id goes: to a replica that is due for a probe, else to
+// that with the fewest open calls; nil if nobody can be asked. Not to the session not.
+func (in *Instance) choose(id uint64, not *session) *binding {
+	all := *in.bindings.Load()
+	var best *binding
+	fewest := int64(math.MaxInt64)
+	first := int(in.service.turn.Add(1))
+	for i := range all {
+		b := &all[(first+i)%len(all)]
+		s := b.session
+		if s == not || b.refused != "" || !s.ready.Load() {
+			continue
+		}
+		if r := s.replica; r.breaker.current() != closed {
+			if r.breaker.admit(id, time.Now()) {
+				return b
+			}
+			continue
+		}
+		if n := s.replica.open.Load(); n < fewest {
+			best, fewest = b, n
+		}
+	}
+	return best
+}
+
+// why says in words why nobody can be asked.
+func (in *Instance) why() string {
+	for _, b := range *in.bindings.Load() {
+		if b.refused != "" {
+			return "refused: " + b.refused
+		}
+	}
+	return in.service.why()
+}
+
+// others says whether a replica other than that of not is ready.
+func (in *Instance) others(not *session) bool {
+	for _, b := range *in.bindings.Load() {
+		if b.session.replica != not.replica && b.refused == "" && b.session.ready.Load() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,79 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/services/router/internal/fanout"
+)
+
+const (
+	maxBlockSize = 1 << 20 // bytes; longer than any prompt block makes sense
+	maxHeaders   = 64      // that one instance may ask for
+	maxHashes    = 8192    // the contract's limit for PrefixBlocks
+)
+
+// needs is what an instance must be given: with each request, and of the endpoints.
+type needs struct {
+	fanout.Needs
+	load, labels, adapters bool
+}
+
+// readNeeds refuses what this router does not know or may not give.
+func readNeeds(m *scorerv1.InputNeeds, promptText bool) (*needs, error) {
+	n := &needs{}
+	for _, in := range m.GetRequiredInputs() {
+		switch in {
+		case scorerv1.Input_INPUT_LOAD:
+			n.load = true
+		case scorerv1.Input_INPUT_LABELS:
+			n.labels = true
+		case scorerv1.Input_INPUT_ADAPTERS:
+			n.adapters = true
+		case scorerv1.Input_INPUT_PREFIX_BLOCKS:
+			n.Prefix = true
+			if err := n.readPrefix(m); err != nil {
+				return nil, err
+			}
+		case scorerv1.Input_INPUT_PROMPT_TEXT:
+			n.PromptText = true
+			if !promptText {
+				return nil, errors.New("it needs the prompt text, which holds user data and is not allowed for it; allow it with promptText: true")
+			}
+		case scorerv1.Input_INPUT_REQUEST_HEADERS:
+			n.Headers = m.GetHeaderNames()
+			if err := checkHeaders(n.Headers); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, fmt.Errorf("it needs input %v, which this router does not know; a newer router may", in)
+		}
+	}
+	return n, nil
+}
+
+func (n *needs) readPrefix(m *scorerv1.InputNeeds) error {
+	size, limit := m.GetPrefixBlockSizeBytes(), m.GetMaxPrefixBlocks()
+	if size == 0 || size > maxBlockSize {
+		return fmt.Errorf("it needs prefix blocks of %d bytes; they must have 1 to %d", size, maxBlockSize)
+	}
+	if limit == 0 {
+		limit = maxHashes
+	}
+	n.BlockSize, n.BlockLimit = int(size), int(min(limit, maxHashes))
+	return nil
+}
+
+func checkHeaders(names []string) error {
+	if len(names) == 0 || len(names) > maxHeaders {
+		return fmt.Errorf("it needs request headers and names %d of them; it must name 1 to %d", len(names), maxHeaders)
+	}
+	for _, h := range names {
+		if h == "" || h != strings.ToLower(h) {
+			return fmt.Errorf("it needs header %q, whose name is not in lower case", cut(h))
+		}
+	}
+	return nil
+}
