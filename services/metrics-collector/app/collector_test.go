@@ -40,7 +40,7 @@ func TestFiguresArrive(t *testing.T) {
 	kittest.Eventually(t, "the collector is ready although an endpoint fails", func() bool { ready, _ := c.tel.Health.Ready(); return ready })
 	kittest.Eventually(t, "details are in the table", func() bool {
 		s := h.Snapshot()
-		return s.Len() == 3 && s.Table.Endpoints[0].CacheBlockCount == 640 && s.Table.Endpoints[2].Engine == "sglang" && h.fresh(time.Second) == 2
+		return s.Len() == 3 && s.Table.Endpoints[0].CacheBlockCount == 640 && s.Table.Endpoints[2].Engine == "sglang" && h.scrapedSince(roster.Never) == 2
 	})
 	s := h.Snapshot()
 	e := s.Table.Endpoints[0]
@@ -85,15 +85,12 @@ func TestB084_figures_of_a_failing_endpoint_age(t *testing.T) {
 	h.waitFresh(t, 1)
 	e.set(page(0, 0, 0), http.StatusInternalServerError)
 	kittest.Eventually(t, "the endpoint counts as stale", func() bool { return c.value("stale_endpoints") == 1 })
-	observed := h.Snapshot().ObservedAt[0]
-	kittest.Eventually(t, "more scrapes fail", func() bool { return c.value("scrapes_total", "result", "status") >= 5 })
-	s := h.Snapshot()
-	if s.Waiting[0] != 4 || s.Age(0, h.Now()) < cfg.Broadcast.StalenessLimit.D() {
-		t.Errorf("waiting %d, age %v; want the old figure, growing old", s.Waiting[0], s.Age(0, h.Now()))
+	kittest.Eventually(t, "its figure is old for the holder as well", func() bool { return h.Snapshot().Age(0, h.Now()) > time.Second })
+	if n := h.Snapshot().Waiting[0]; n != 4 {
+		t.Errorf("waiting = %d, want the old figure", n)
 	}
-	// The age is told in ms, so what is the same figure may differ by as much.
-	if moved := time.Duration(s.ObservedAt[0] - observed); moved > 100*time.Millisecond {
-		t.Errorf("a failing endpoint's figure got younger by %v", moved)
+	if n := c.value("scrapes_total", "result", "status"); n < 2 {
+		t.Errorf("%d scrapes failed, want it to be tried again", n)
 	}
 	e.set(page(1, 0, 0), http.StatusOK)
 	kittest.Eventually(t, "it is fresh again", func() bool { return c.value("stale_endpoints") == 0 && h.Snapshot().Waiting[0] == 1 })
@@ -205,12 +202,13 @@ func TestNATSAway(t *testing.T) {
 	n := kittest.StartNATS(t, 0)
 	es := newEngines(t, 4)
 	h := startHolder(t, n.URL)
-	a := startCollector(t, testConfig(n.URL, "a", es...))
+	cfg := testConfig(n.URL, "a", es...)
+	a := startCollector(t, cfg)
 	b := startCollector(t, testConfig(n.URL, "b", es...))
 	kittest.Eventually(t, "both share", func() bool { return a.value("live_collectors") == 2 && b.value("live_collectors") == 2 })
 	before := onlyOne(t, es)
 	n.Stop()
-	time.Sleep(2 * DefaultConfig().Broadcast.DeadAfter.D()) // longer than it takes to be taken for dead
+	time.Sleep(cfg.Broadcast.DeadAfter.D() * 3 / 2) // longer than it takes to be taken for dead
 	if d := cmp.Diff(before, onlyOne(t, es)); d != "" {
 		t.Errorf("endpoints moved while nobody could be told: %s", d)
 	}

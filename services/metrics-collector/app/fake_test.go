@@ -123,8 +123,10 @@ func testConfig(nats, token string, es ...*engineServer) Config {
 	cfg.Telemetry.Admin.Address = ""
 	cfg.Discover.Defaults.Metrics.Token = conf.Secret(token)
 	cfg.Discover.Discovery.FileInterval = conf.Duration(20 * time.Millisecond)
-	// Tests share few cores: a collector that is only slow must not seem dead.
-	cfg.Broadcast.DeadAfter = conf.Duration(1500 * time.Millisecond)
+	// Tests share few cores: a collector that is only slow must not seem dead, and an
+	// endpoint whose page is slow because of that must not be scraped less.
+	cfg.Broadcast.DeadAfter = conf.Duration(4 * time.Second)
+	cfg.Scrape.ConnectTimeout, cfg.Scrape.MaxShare = cfg.Scrape.Timeout, 1
 	for _, e := range es {
 		cfg.Discover.Endpoints = append(cfg.Discover.Endpoints, e.config())
 	}
@@ -205,20 +207,22 @@ func startHolder(t *testing.T, nats string) *holder {
 	return &holder{r, b}
 }
 
-// fresh counts the endpoints whose figures are younger than the limit.
-func (h *holder) fresh(limit time.Duration) (n int) {
-	s, now := h.Snapshot(), h.Now()
-	for i := range s.Len() {
-		if age := s.Age(i, now); age >= 0 && age < limit {
+// scrapedSince counts the endpoints whose figures are younger than that.
+func (h *holder) scrapedSince(ns int64) (n int) {
+	for _, observed := range h.Snapshot().ObservedAt {
+		if observed > ns {
 			n++
 		}
 	}
 	return n
 }
 
+// waitFresh waits until the table has n endpoints and all of them have been scraped
+// after now.
 func (h *holder) waitFresh(t *testing.T, n int) {
 	t.Helper()
+	now := h.Now()
 	kittest.Eventually(t, strconv.Itoa(n)+" endpoints have fresh figures", func() bool {
-		return h.Snapshot().Len() == n && h.fresh(time.Second) == n
+		return h.Snapshot().Len() == n && h.scrapedSince(now) == n
 	})
 }

@@ -23,8 +23,9 @@ type Config struct {
 
 // DefaultsConfig is what endpoints do not have to say themselves.
 type DefaultsConfig struct {
-	// Metrics is the metrics page. Default: /metrics on the port and scheme of the
-	// inference API, without token.
+	// Metrics is the metrics page. Default: /metrics (/prometheus/metrics if the engine
+	// is said to be trtllm-serve) on the port and scheme of the inference API, without
+	// token.
 	Metrics SourceConfig `yaml:"metrics"`
 	// ModelList is the list of models. Default: /v1/models, likewise.
 	ModelList SourceConfig `yaml:"modelList"`

@@ -155,8 +155,9 @@ func TestTarget(t *testing.T) {
 		"engine of the label": {
 			EndpointConfig{Address: "10.0.0.1", Traits: Traits{Port: 8000, Labels: map[string]string{"llm-d.ai/engine-type": "trtllm-serve", "inference.networking.k8s.io/engine-type": "vllm"}}}, DefaultsConfig{},
 			fleet.Target{
-				Host: "10.0.0.1", Port: 8000, Scheme: "http", Engine: "trtllm-serve", Metrics: page, ModelList: list,
-				Labels: []fleet.Label{{Name: "inference.networking.k8s.io/engine-type", Value: "vllm"}, {Name: "llm-d.ai/engine-type", Value: "trtllm-serve"}},
+				Host: "10.0.0.1", Port: 8000, Scheme: "http", Engine: "trtllm-serve", ModelList: list,
+				Metrics: fleet.Source{Scheme: "http", Port: 8000, Path: "/prometheus/metrics"},
+				Labels:  []fleet.Label{{Name: "inference.networking.k8s.io/engine-type", Value: "vllm"}, {Name: "llm-d.ai/engine-type", Value: "trtllm-serve"}},
 			},
 		},
 		"engine of the older label": {

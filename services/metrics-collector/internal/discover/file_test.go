@@ -204,3 +204,17 @@ func FuzzEndpointsFile(f *testing.F) {
 		}
 	})
 }
+
+func TestExampleFile(t *testing.T) {
+	text, err := os.ReadFile("../../endpoints.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := parse("endpoints.example.yaml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.Endpoints) != 2 || len(list.DNS) != 1 || list.Endpoints[1].Metrics.TLS.ServerName != "engine-2" {
+		t.Errorf("the example is %+v", list)
+	}
+}

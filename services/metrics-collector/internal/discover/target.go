@@ -34,9 +34,18 @@ func (t *Traits) target(host string, d DefaultsConfig) *fleet.Target {
 	if known, ok := engine.Parse(t.engineLabel()); ok && out.Engine == "" {
 		out.Engine = string(known)
 	}
-	out.Metrics = t.Metrics.source(d.Metrics, out, "/metrics")
+	out.Metrics = t.Metrics.source(d.Metrics, out, pagePath(out.Engine))
 	out.ModelList = t.ModelList.source(d.ModelList, out, "/v1/models")
 	return out
+}
+
+// pagePath is where an engine has its page. What TensorRT-LLM's own server has at
+// /metrics is not in a format of Prometheus.
+func pagePath(name string) string {
+	if name == string(engine.TRTLLMServe) {
+		return "/prometheus/metrics"
+	}
+	return "/metrics"
 }
 
 // engineLabel is what the labels say of the engine.

@@ -53,6 +53,10 @@ func (w *watch) run(ctx context.Context, changed func(*List), failed func(error)
 		case <-ctx.Done():
 			return
 		case <-events:
+			// The directory may be busy with other files.
+			if !pause(ctx, settle) {
+				return
+			}
 		case <-ticker.C:
 		}
 		text, err := w.read()
@@ -92,13 +96,9 @@ func (w *watch) first() (*List, error) {
 // settled reads until the file stays the same. Nil means that it does not, or that it
 // cannot be read any more; the next tick tries again.
 func (w *watch) settled(ctx context.Context, text []byte) []byte {
-	timer := time.NewTimer(settle)
-	defer timer.Stop()
 	for range maxSettle {
-		select {
-		case <-ctx.Done():
+		if !pause(ctx, settle) {
 			return nil
-		case <-timer.C:
 		}
 		again, err := w.read()
 		if err != nil {
@@ -108,9 +108,20 @@ func (w *watch) settled(ctx context.Context, text []byte) []byte {
 			return text
 		}
 		text = again
-		timer.Reset(settle)
 	}
 	return nil
+}
+
+// pause waits for d. It returns false if ctx ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }
 
 func readFile(path string) ([]byte, error) {

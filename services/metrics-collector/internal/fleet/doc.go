@@ -47,7 +47,7 @@
 // one that says it leaves is gone at once. Each endpoint belongs to the live collector
 // with the highest hash of (collector, endpoint) among those whose table has the
 // endpoint, so a collector's coming or going moves only the endpoints that are its own.
-// While this collector hears nobody because the bus is away, nobody is taken for dead:
-// what it scraped then could not be told to anybody, and the engines would be scraped
-// once per collector.
+// While this collector hears nobody because the bus is away or it was itself asleep,
+// nobody is taken for dead: what it scraped then could not be told to anybody, and the
+// engines would be scraped once per collector.
 package fleet

@@ -24,6 +24,7 @@ type Fleet struct {
 	peers      map[string]*peer
 	details    map[ID]Details
 	readings   map[ID]Reading
+	ticked     time.Time
 	discovered bool      // a set of targets was told
 	joined     bool      // the others were asked
 	fresh      bool      // targets changed since the last Refresh
@@ -176,12 +177,15 @@ func (f *Fleet) Learned(id ID, d Details) {
 	}
 }
 
-// Tick lets time pass: silent collectors die, unless the bus is away.
+// Tick lets time pass: silent collectors die. They do not while the bus is away, nor
+// if the last Tick is so long ago that it is rather this collector that was asleep.
 func (f *Fleet) Tick(now time.Time, connected bool) {
 	defer f.changed()()
+	deaf := !connected || now.Sub(f.ticked) > f.cfg.DeadAfter*3/4
+	f.ticked = now
 	for id, p := range f.peers {
 		switch {
-		case !connected:
+		case deaf:
 			p.heard = now
 		case now.Sub(p.heard) <= f.cfg.DeadAfter:
 		case p.alive:

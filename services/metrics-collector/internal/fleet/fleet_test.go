@@ -159,15 +159,29 @@ func TestTakeOver(t *testing.T) {
 	}
 	shared := owned(v)
 
+	// tick lets time pass as far as that, in the steps of heartbeats.
+	tick := func(until time.Duration, connected bool) {
+		for end := now.Add(until); now.Before(end); {
+			now = now.Add(250 * time.Millisecond)
+			f.Tick(now, connected)
+		}
+	}
 	// While the bus is away nobody dies.
-	f.Tick(now.Add(time.Minute), false)
+	tick(time.Minute, false)
 	if _, _, mine = f.Refresh(now); mine {
 		t.Error("took over while the bus was away")
 	}
-	// c is heard, b is not.
-	now = now.Add(time.Minute + 1100*time.Millisecond)
-	f.HeardFrom(now, "c")
+	// Nor when this collector was asleep.
+	now = now.Add(time.Minute)
 	f.Tick(now, true)
+	if _, _, mine = f.Refresh(now); mine {
+		t.Error("took over after having been asleep")
+	}
+	// c is heard, b is not.
+	for range 4 {
+		tick(300*time.Millisecond, true)
+		f.HeardFrom(now, "c")
+	}
 	v, table, mine = f.Refresh(now)
 	if table || !mine || v.Collectors != 2 {
 		t.Fatalf("%d collectors, owned new: %v; want b dead", v.Collectors, mine)
@@ -270,14 +284,14 @@ func TestChangeTime(t *testing.T) {
 	if want := now.Add(time.Hour + time.Nanosecond); !v.Changed.Equal(want) {
 		t.Errorf("changed %v, want %v: later than all that was heard", v.Changed, want)
 	}
-	// A late joiner with the same members changes nothing.
+	// A late joiner with the same members does not come before who is followed.
 	late := newFleet("c")
 	late.HeardFrom(now, "a")
 	late.HeardTable(now, "a", v.Changed, entries(v))
 	late.Discovered(now, targets(1, 2))
 	late.Joined()
-	if l, _, _ := late.Refresh(now.Add(2 * time.Hour)); !l.Changed.Equal(v.Changed) {
-		t.Errorf("late joiner's change time %v, want %v", l.Changed, v.Changed)
+	if l, _, _ := late.Refresh(now.Add(2 * time.Hour)); !l.Changed.Equal(v.Changed.Add(-time.Microsecond)) {
+		t.Errorf("late joiner's change time %v, want just before %v", l.Changed, v.Changed)
 	}
 }
 

@@ -102,7 +102,9 @@ func (f *Fleet) changeTime(now time.Time, old, v *View, table bool) time.Time {
 	case old == nil:
 		for _, p := range f.peers {
 			if p.alive && v.sameIDs(p) && p.changed.Equal(f.newest) {
-				return p.changed // nothing is new to the others
+				// Nothing is new to the others, and if labels differ, who knows
+				// better: holders go on following whom they followed.
+				return p.changed.Add(-time.Microsecond)
 			}
 		}
 	case !table:

@@ -41,7 +41,8 @@ type ModelListConfig struct {
 	// Interval between two questions. Default 30 s; lower it if adapters are loaded at
 	// run time and must be known sooner.
 	Interval conf.Duration `yaml:"interval"`
-	// Retry is the wait after a failed question, until one has succeeded. Default 2 s.
+	// Retry is the wait after a failed question, until one has succeeded. Default 2 s;
+	// it doubles up to Interval for endpoints that answer with something else.
 	Retry conf.Duration `yaml:"retry"`
 }
 

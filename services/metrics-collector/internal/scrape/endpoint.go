@@ -135,7 +135,7 @@ func (e *endpoint) listLoop(ctx context.Context) {
 	defer e.list.close()
 	timer := time.NewTimer(time.Duration(rand.Int64N(int64(e.cfg.Interval.D()))))
 	defer timer.Stop()
-	succeeded := false
+	var p listPace
 	for {
 		select {
 		case <-ctx.Done():
@@ -147,12 +147,10 @@ func (e *endpoint) listLoop(ctx context.Context) {
 			return
 		}
 		e.meters.list(err)
-		wait := e.cfg.ModelList.Interval.D()
-		if err != nil && !succeeded {
+		if err != nil {
 			e.log.Debug("endpoint does not list its models", "endpoint", string(e.id), "error", err)
-			wait = e.cfg.ModelList.Retry.D()
 		}
-		succeeded = succeeded || err == nil
+		wait := p.next(&e.cfg.ModelList, err)
 		wait += time.Duration(float64(wait) * e.cfg.Jitter * (2*rand.Float64() - 1))
 		timer.Reset(wait)
 	}

@@ -28,6 +28,28 @@ func (p *pace) next(took time.Duration, ok bool, random float64) time.Duration {
 	return max(wait, 0)
 }
 
+// listPace decides when an endpoint is asked for its models next.
+type listPace struct {
+	succeeded bool
+	refused   int // times that it answered with something else
+}
+
+// next returns the wait after a question. An endpoint that is not there (yet) is asked
+// again soon; one that answers with something else is asked less and less.
+func (p *listPace) next(cfg *ModelListConfig, err error) time.Duration {
+	p.succeeded = p.succeeded || err == nil
+	if p.succeeded {
+		return cfg.Interval.D()
+	}
+	switch reasonOf(err) {
+	case connect, timeout, tlsFailed, credentials:
+		return min(cfg.Retry.D(), cfg.Interval.D())
+	}
+	wait := min(cfg.Retry.D()<<min(p.refused, 16), cfg.Interval.D())
+	p.refused++
+	return wait
+}
+
 // backoff doubles from the interval with every failure in a row.
 func (p *pace) backoff() time.Duration {
 	longest := max(p.maxBackoff, p.interval)

@@ -1,6 +1,7 @@
 package scrape
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -58,6 +59,23 @@ func TestPaceStaysInBounds(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestListPace(t *testing.T) {
+	cfg := DefaultConfig().ModelList
+	away, refused := &failure{connect, errors.New("refused")}, errors.New("no list")
+	var p listPace
+	for i, c := range []struct {
+		err  error
+		want time.Duration
+	}{
+		{away, 2 * time.Second}, {away, 2 * time.Second}, {refused, 2 * time.Second}, {refused, 4 * time.Second}, {refused, 8 * time.Second},
+		{away, 2 * time.Second}, {refused, 16 * time.Second}, {refused, 30 * time.Second}, {nil, 30 * time.Second}, {away, 30 * time.Second},
+	} {
+		if got := p.next(&cfg, c.err); got != c.want {
+			t.Errorf("question %d: wait %v, want %v", i, got, c.want)
+		}
+	}
 }
 
 func TestNotice(t *testing.T) {
