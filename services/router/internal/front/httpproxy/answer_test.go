@@ -293,7 +293,7 @@ func TestAnswerBreaksOff(t *testing.T) {
 // An engine that falls silent is given up after the idle time-out, visibly.
 func TestIdleTimeout(t *testing.T) {
 	ch, left := make(chan string, 1), make(chan error, 1)
-	r := newRig(t, []http.Handler{events(ch, left)}, with(func(c *Config) { c.IdleTimeout = ms(80) }))
+	r := newRig(t, []http.Handler{events(ch, left)}, with(func(c *Config) { c.IdleTimeout = ms(700) }))
 	ch <- "data: {\"choices\":[{\"text\":\"a\"}]}\n\n"
 	got := r.chat()
 	if got.err == nil || !strings.Contains(got.body, `"idle_timeout"`) {
@@ -309,11 +309,11 @@ func TestIdleTimeout(t *testing.T) {
 // B060: only silence is limited, not the whole.
 func TestB060NoLimitOnTheWhole(t *testing.T) {
 	ch := make(chan string)
-	r := newRig(t, []http.Handler{events(ch, make(chan error, 1))}, with(func(c *Config) { c.FirstByteTimeout, c.IdleTimeout = ms(400), ms(400) }))
+	r := newRig(t, []http.Handler{events(ch, make(chan error, 1))}, with(func(c *Config) { c.FirstByteTimeout, c.IdleTimeout = ms(1500), ms(1500) }))
 	go func() {
 		for range 12 {
 			ch <- "data: {}\n\n"
-			time.Sleep(50 * time.Millisecond) // together longer than either limit
+			time.Sleep(150 * time.Millisecond) // together longer than either limit
 		}
 		close(ch)
 	}()
@@ -385,7 +385,7 @@ func TestClientThatDoesNotRead(t *testing.T) {
 			w.(http.Flusher).Flush()
 		}
 		close(left)
-	})}, with(func(c *Config) { c.IdleTimeout = ms(100) }))
+	})}, with(func(c *Config) { c.IdleTimeout = ms(700) }))
 	resp, _ := r.open(client(t), streamBody)
 	defer resp.Body.Close()
 	<-left

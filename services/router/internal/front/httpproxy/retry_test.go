@@ -52,7 +52,7 @@ func TestRetries(t *testing.T) {
 		{"500", []http.Handler{status(500, ""), answer200("x")}, nil, map[string]float64{"bad-answer": 1}, []roster.ID{"e0", "e1"}},
 		{"no connection", []http.Handler{nil, answer200("x")}, nil, map[string]float64{"connect-failed": 1}, []roster.ID{"e0", "e1"}},
 		{"three in a row", []http.Handler{nil, abort(), status(502, ""), answer200("x")}, nil, map[string]float64{"connect-failed": 1, "reset": 1, "bad-answer": 1}, []roster.ID{"e0", "e1", "e2", "e3"}},
-		{"B055 stall", []http.Handler{silent(), answer200("x")}, []option{with(func(c *Config) { c.FirstByteTimeout, c.RetryTimeouts = ms(100), true })},
+		{"B055 stall", []http.Handler{silent(), answer200("x")}, []option{with(func(c *Config) { c.FirstByteTimeout, c.RetryTimeouts = ms(700), true })},
 			map[string]float64{"first-byte-timeout": 1}, []roster.ID{"e0", "e1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestB057IdleLimitRace(t *testing.T) {
 
 // B059: one silent endpoint does not hold up requests to others, and is found out.
 func TestB059SilentEndpoint(t *testing.T) {
-	r := newRig(t, []http.Handler{silent(), answer200("x"), answer200("x")}, with(func(c *Config) { c.FirstByteTimeout, c.RetryTimeouts = ms(300), true }))
+	r := newRig(t, []http.Handler{silent(), answer200("x"), answer200("x")}, with(func(c *Config) { c.FirstByteTimeout, c.RetryTimeouts = ms(2000), true }))
 	var wg sync.WaitGroup
 	var good atomic.Int64
 	for range 50 {
