@@ -1,0 +1,127 @@
+package requests
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/pointsman/pointsman/internal/kit/roster"
+	"github.com/pointsman/pointsman/internal/kit/scorer"
+	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/services/scorer-queue/internal/contrast"
+)
+
+// Config is how figures are judged.
+type Config struct {
+	// Roster is followed.
+	Roster *roster.Roster
+	// StalenessLimit is the age above which figures that come with a request are not
+	// believed. Those of the roster have its own limit, which should be the same.
+	StalenessLimit time.Duration
+	// Abstained, if set, is called with the number of candidates that were abstained
+	// on, after a call in which there were any.
+	Abstained func(scorerType string, reason scorerv1.AbstainReason, candidates int)
+}
+
+// Type is one scorer type. Safe for concurrent use.
+type Type struct {
+	cfg     Config
+	info    *scorerv1.ScorerType
+	figure  figure
+	scratch sync.Pool // of *columns
+}
+
+// figure is the count that a type goes by.
+type figure struct {
+	name   string // as in explanations
+	column func(*roster.Snapshot) []int32
+	listed func(*scorerv1.EndpointLoad) *uint32
+}
+
+// NewQueue returns queue-scorer: high where few requests wait.
+func NewQueue(cfg Config) *Type {
+	return newType(cfg, "queue-scorer", "High where few requests wait, in comparison with the other candidates.", figure{
+		name:   "waiting",
+		column: func(s *roster.Snapshot) []int32 { return s.Waiting },
+		listed: func(l *scorerv1.EndpointLoad) *uint32 { return l.WaitingRequestCount },
+	})
+}
+
+// NewRunning returns running-requests-size-scorer: high where few requests run.
+func NewRunning(cfg Config) *Type {
+	return newType(cfg, "running-requests-size-scorer", "High where few requests run, in comparison with the other candidates.", figure{
+		name:   "running",
+		column: func(s *roster.Snapshot) []int32 { return s.Running },
+		listed: func(l *scorerv1.EndpointLoad) *uint32 { return l.RunningRequestCount },
+	})
+}
+
+func newType(cfg Config, name, description string, f figure) *Type {
+	t := &Type{cfg: cfg, figure: f, info: &scorerv1.ScorerType{
+		Name: name, Description: description,
+		DefaultNeeds: &scorerv1.InputNeeds{RequiredInputs: []scorerv1.Input{scorerv1.Input_INPUT_LOAD}},
+	}}
+	t.scratch.New = func() any { return new(columns) }
+	return t
+}
+
+// Info implements scorer.Type.
+func (t *Type) Info() *scorerv1.ScorerType { return t.info }
+
+// FollowsTables implements scorer.TableFollower.
+func (t *Type) FollowsTables() bool { return true }
+
+// Parse implements scorer.Type. There are no parameters.
+func (t *Type) Parse(parametersJSON []byte) (any, *scorerv1.InputNeeds, []*scorerv1.ParameterFault) {
+	var keys map[string]json.RawMessage
+	if len(parametersJSON) > 0 {
+		if err := json.Unmarshal(parametersJSON, &keys); err != nil {
+			return nil, nil, []*scorerv1.ParameterFault{{Message: "a JSON object is wanted"}}
+		}
+	}
+	var faults []*scorerv1.ParameterFault
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		faults = append(faults, &scorerv1.ParameterFault{Key: k, Message: "unknown key; " + t.info.GetName() + " takes no parameters"})
+	}
+	return nil, nil, faults
+}
+
+// Score implements scorer.Type.
+func (t *Type) Score(_ context.Context, _ any, req *scorerv1.ScoreRequest, out *scorerv1.ScoreResponse) error {
+	c := t.scratch.Get().(*columns)
+	defer t.scratch.Put(c)
+	if err := t.fill(c, req); err != nil {
+		return err
+	}
+	out.AppliedOutcomeSequence = c.applied
+	least, most, ok := contrast.Range(c.expected)
+	if ok {
+		width := c.width(least, most)
+		contrast.Score(c.expected, least, width, scorer.Scores(out, len(c.expected)))
+		out.RequestsPerPoint = float32(width)
+		out.StateAge = durationpb.New(c.oldest)
+	} else {
+		scorer.AbstainAll(out, c.reason())
+	}
+	if abstained := c.unknown + c.stale; abstained > 0 {
+		if ok {
+			for i, e := range c.expected {
+				if e < 0 {
+					scorer.Abstain(out, i, c.reason())
+				}
+			}
+		}
+		if t.cfg.Abstained != nil {
+			t.cfg.Abstained(t.info.GetName(), c.reason(), abstained)
+		}
+	}
+	if req.GetExplain() {
+		out.Explanations = t.explain(c, least, most)
+	}
+	return nil
+}
