@@ -1,0 +1,115 @@
+package index
+
+const (
+	// pairBytes is what one pair is charged: 8 bytes at the fill of a full table.
+	pairBytes = 10
+	leastPair = 16 // slots of the smallest table
+)
+
+// pairs maps the blocks that one endpoint holds to the stamp of the placement that
+// used them last. Open addressing in one array: block in the high half, stamp in the
+// low half, 0 is free.
+type pairs struct {
+	slots []uint64
+	n     int
+}
+
+func (p *pairs) home(id uint32) int {
+	return int(uint64(id*0x9e3779b1) * uint64(len(p.slots)) >> 32)
+}
+
+// find returns the slot of a block, or -1.
+func (p *pairs) find(id uint32) int {
+	if p.n == 0 {
+		return -1
+	}
+	for i := p.home(id); ; i++ {
+		if i == len(p.slots) {
+			i = 0
+		}
+		switch s := p.slots[i]; {
+		case s == 0:
+			return -1
+		case uint32(s>>32) == id:
+			return i
+		}
+	}
+}
+
+// stamp returns the stamp of a block; false if it is not held.
+func (p *pairs) stamp(id uint32) (uint32, bool) {
+	i := p.find(id)
+	if i < 0 {
+		return 0, false
+	}
+	return uint32(p.slots[i]), true
+}
+
+// refresh changes the stamp of a block; false if it is not held.
+func (p *pairs) refresh(id, stamp uint32) bool {
+	i := p.find(id)
+	if i < 0 {
+		return false
+	}
+	p.slots[i] = uint64(id)<<32 | uint64(stamp)
+	return true
+}
+
+// add puts in a block that is not there. limit is the most there will ever be, by
+// which the table does not grow too far.
+func (p *pairs) add(id, stamp uint32, limit int) {
+	if (p.n+1)*5 > len(p.slots)*4 {
+		size := len(p.slots) + len(p.slots)/2
+		if full := limit + limit/4 + 1; size > full && (p.n+1)*5 <= full*4 {
+			size = full
+		}
+		p.resize(max(size, leastPair))
+	}
+	p.put(uint64(id)<<32 | uint64(stamp))
+	p.n++
+}
+
+func (p *pairs) put(slot uint64) {
+	i := p.home(uint32(slot >> 32))
+	for p.slots[i] != 0 {
+		if i++; i == len(p.slots) {
+			i = 0
+		}
+	}
+	p.slots[i] = slot
+}
+
+// remove takes out a block, which must be there, and closes the gap.
+func (p *pairs) remove(id uint32) {
+	gap := p.find(id)
+	for i := gap; ; {
+		if i++; i == len(p.slots) {
+			i = 0
+		}
+		s := p.slots[i]
+		if s == 0 {
+			break
+		}
+		// s may move to the gap unless its home is after the gap.
+		home := p.home(uint32(s >> 32))
+		if gap <= i && gap < home && home <= i || gap > i && (gap < home || home <= i) {
+			continue
+		}
+		p.slots[gap] = s
+		gap = i
+	}
+	p.slots[gap] = 0
+	if p.n--; p.n*5 < len(p.slots)*2 && len(p.slots) > 4*leastPair {
+		p.resize(p.n*5/3 + 1)
+	}
+}
+
+func (p *pairs) resize(size int) {
+	old := p.slots
+	p.slots = make([]uint64, size)
+	for _, s := range old {
+		if s != 0 {
+			p.put(s)
+		}
+	}
+}

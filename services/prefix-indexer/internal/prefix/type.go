@@ -1,0 +1,206 @@
+package prefix
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/pointsman/pointsman/internal/kit/roster"
+	"github.com/pointsman/pointsman/internal/kit/scorer"
+	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/services/prefix-indexer/internal/index"
+)
+
+// Config is what a Type works with.
+type Config struct {
+	// Roster is followed, for tables.
+	Roster *roster.Roster
+	// Index is matched against.
+	Index *index.Index
+	// Abstained, if set, is called with the number of candidates that were abstained
+	// on, after a call in which there were any.
+	Abstained func(scorerType string, reason scorerv1.AbstainReason, candidates int)
+	// Matched, if set, is called after every call that looked into the index, with
+	// the best candidate's share of the prompt, 0..1.
+	Matched func(ratio float64)
+}
+
+// Type is prefix-cache-scorer. Safe for concurrent use.
+type Type struct {
+	cfg     Config
+	info    *scorerv1.ScorerType
+	columns columns
+	scratch sync.Pool // of *candidates
+}
+
+// instance is parameters in use.
+type instance struct {
+	Settings
+	ask sync.Once
+}
+
+// candidates is who is to be rated in one call. It is used again for other calls.
+type candidates struct {
+	ordinals []int32
+	listed   bool
+}
+
+const typeName = "prefix-cache-scorer"
+
+// New returns the type.
+func New(cfg Config) *Type {
+	t := &Type{cfg: cfg, info: &scorerv1.ScorerType{
+		Name:             typeName,
+		Description:      "High where the endpoint was sent the beginning of the same prompt before.",
+		ParametersSchema: schema,
+		DefaultNeeds:     DefaultSettings().needs(),
+	}}
+	t.scratch.New = func() any { return new(candidates) }
+	return t
+}
+
+func (s Settings) needs() *scorerv1.InputNeeds {
+	return &scorerv1.InputNeeds{
+		RequiredInputs:       []scorerv1.Input{scorerv1.Input_INPUT_PREFIX_BLOCKS},
+		PrefixBlockSizeBytes: s.BlockSize, MaxPrefixBlocks: uint32(s.MaxBlocks),
+	}
+}
+
+// Info implements scorer.Type.
+func (t *Type) Info() *scorerv1.ScorerType { return t.info }
+
+// FollowsTables implements scorer.TableFollower.
+func (t *Type) FollowsTables() bool { return true }
+
+// Parse implements scorer.Type.
+func (t *Type) Parse(parametersJSON []byte) (any, *scorerv1.InputNeeds, []*scorerv1.ParameterFault) {
+	s, faults := ParseSettings(parametersJSON)
+	if len(faults) > 0 {
+		return nil, nil, faults
+	}
+	return &instance{Settings: s}, s.needs(), nil
+}
+
+// Score implements scorer.Type.
+func (t *Type) Score(_ context.Context, v any, req *scorerv1.ScoreRequest, out *scorerv1.ScoreResponse) error {
+	inst := v.(*instance)
+	// Only what is scored with counts, not what is merely validated.
+	inst.ask.Do(func() { t.cfg.Index.Ask(inst.BlockSize, inst.Capacity) })
+
+	c := t.scratch.Get().(*candidates)
+	defer t.scratch.Put(c)
+	if err := t.resolve(c, req); err != nil {
+		return err
+	}
+	if p := req.GetPending(); p != nil {
+		out.AppliedOutcomeSequence = t.cfg.Roster.AppliedSequence(p.GetRouterId())
+	}
+	matched := scorer.MatchedBlocks(out, len(c.ordinals))
+	blocks := req.GetRequest().GetPrefix()
+	hashes := blocks.GetHashes()
+	hashes = hashes[:min(len(hashes), inst.MaxBlocks)]
+	if len(hashes) == 0 || blocks.GetBlockSizeBytes() != inst.BlockSize {
+		t.abstainAll(out, scorerv1.AbstainReason_ABSTAIN_REASON_NOT_APPLICABLE, len(c.ordinals))
+		return nil
+	}
+	t.cfg.Index.Match(index.Key{Scheme: blocks.GetScheme(), BlockSize: inst.BlockSize}, hashes, c.ordinals, matched)
+	t.rate(c, matched, len(hashes), out)
+	if req.GetExplain() {
+		out.Explanations = c.explain(matched, len(hashes))
+	}
+	return nil
+}
+
+// resolve fills in the candidates of a request.
+func (t *Type) resolve(c *candidates, req *scorerv1.ScoreRequest) error {
+	endpoints := t.cfg.Index.Endpoints()
+	c.ordinals = c.ordinals[:0]
+	ref := req.GetTable()
+	if c.listed = ref == nil; c.listed {
+		for _, l := range req.GetListed().GetCandidates() {
+			c.ordinals = append(c.ordinals, endpoints.Ordinal(l.GetEndpointId()))
+		}
+		return nil
+	}
+	snapshot, ok := t.cfg.Roster.SnapshotOf(ref.GetTableDigest())
+	if !ok {
+		return scorer.TableNotHeld(ref.GetTableDigest())
+	}
+	column := t.columns.of(snapshot.Table, endpoints)
+	positions := ref.GetPositions()
+	if len(positions) == 0 {
+		c.ordinals = append(c.ordinals, column...)
+		return nil
+	}
+	if last := positions[len(positions)-1]; int(last) >= len(column) {
+		return scorer.InvalidRequest("table.positions: %d is not in the table, which has %d endpoints", last, len(column))
+	}
+	c.ordinals = slices.Grow(c.ordinals, len(positions))
+	for _, p := range positions {
+		c.ordinals = append(c.ordinals, column[p])
+	}
+	return nil
+}
+
+// rate fills in the answer.
+func (t *Type) rate(c *candidates, matched []uint32, total int, out *scorerv1.ScoreResponse) {
+	best, unknown := uint32(0), 0
+	for i, m := range matched {
+		best = max(best, m)
+		if c.stranger(i) {
+			unknown++
+		}
+	}
+	if t.cfg.Matched != nil {
+		t.cfg.Matched(float64(best) / float64(total))
+	}
+	const reason = scorerv1.AbstainReason_ABSTAIN_REASON_UNKNOWN_ENDPOINT
+	if unknown == len(matched) {
+		t.abstainAll(out, reason, unknown)
+		return
+	}
+	scores := scorer.Scores(out, len(matched))
+	if best > 0 {
+		for i, m := range matched {
+			scores[i] = float32(m) / float32(total)
+		}
+	}
+	if unknown == 0 {
+		return
+	}
+	for i := range matched {
+		if c.stranger(i) {
+			scorer.Abstain(out, i, reason)
+		}
+	}
+	t.report(reason, unknown)
+}
+
+// stranger says whether nothing can be said about a candidate. One that is in a table
+// and not in the index has left the pool: that is known.
+func (c *candidates) stranger(i int) bool { return c.listed && c.ordinals[i] == index.Unknown }
+
+func (t *Type) abstainAll(out *scorerv1.ScoreResponse, reason scorerv1.AbstainReason, n int) {
+	scorer.AbstainAll(out, reason)
+	t.report(reason, n)
+}
+
+func (t *Type) report(reason scorerv1.AbstainReason, n int) {
+	if n > 0 && t.cfg.Abstained != nil {
+		t.cfg.Abstained(typeName, reason, n)
+	}
+}
+
+// explain says in words where the scores come from, as in "37 of 52 blocks cached".
+func (c *candidates) explain(matched []uint32, total int) []*scorerv1.Explanation {
+	out := make([]*scorerv1.Explanation, len(matched))
+	for i, m := range matched {
+		text := fmt.Sprintf("%d of %d blocks cached", m, total)
+		if c.ordinals[i] == index.Unknown {
+			text = "endpoint not in the pool"
+		}
+		out[i] = &scorerv1.Explanation{CandidateIndex: uint32(i), Text: text}
+	}
+	return out
+}
