@@ -36,12 +36,12 @@ run: build ## Build, and run everything on this machine with 4 simulated model s
 
 build: ## Build all binaries into bin/.
 	@mkdir -p bin
-	@go build -trimpath -ldflags "-X github.com/pointsman/pointsman/internal/kit/telemetry.buildVersion=$(VERSION)" -o bin/ \
+	@go build -ldflags "-X github.com/pointsman/pointsman/internal/kit/telemetry.buildVersion=$(VERSION)" -o bin/ \
 		./cmd/pointsman ./services/router ./services/prefix-indexer ./services/metrics-collector ./services/scorer-kv ./services/scorer-queue ./sim/cmd/modelserver
 
 test: ## Run all tests, whole-system ones included. RACE=1, RUN=regexp, PKG=./services/router/...
 	@test/setup/ready.sh $(if $(RACE),race,)
-	go test $(if $(RACE),-race,) -timeout 20m $(if $(RUN),-run '$(RUN)',) $(PKG)
+	go test -count=1 $(if $(RACE),-race,) -timeout 20m $(if $(RUN),-run '$(RUN)',) $(PKG)
 
 race: ## Run all tests with the race detector.
 	@$(MAKE) --no-print-directory test RACE=1

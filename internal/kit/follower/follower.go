@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -37,6 +38,8 @@ type Follower struct {
 	routers routers
 	heard   int64 // ns of the last table or load; 0: never
 
+	heardRouters atomic.Int32
+
 	asks  chan string   // routers whose open picks are to be asked for
 	joins chan struct{} // all state is to be asked for
 
@@ -67,6 +70,9 @@ func (f *Follower) StateAge() (time.Duration, bool) {
 	defer f.mu.Unlock()
 	return time.Duration(f.roster.Now() - f.heard), f.heard != 0
 }
+
+// Routers returns how many routers are heard, this process's own not counted.
+func (f *Follower) Routers() int { return int(f.heardRouters.Load()) }
 
 // Part asks for what was missed and ends the picks of routers that fell silent.
 func (f *Follower) Part() run.Part {
@@ -134,6 +140,7 @@ func (f *Follower) onOutcomes(m *statev1.OutcomeBatch, _ bus.Meta) {
 	}
 	f.mu.Lock()
 	ask := f.routers.hear(m, f.roster.Now())
+	f.countRouters()
 	f.mu.Unlock()
 	if !ask {
 		return
@@ -215,11 +222,16 @@ func (f *Follower) takePicks(id string, a *statev1.GetPicksResponse) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.routers.answered(id, a, f.roster.Now())
+	f.countRouters()
 }
+
+// countRouters is called with mu held.
+func (f *Follower) countRouters() { f.heardRouters.Store(int32(len(f.routers.feeds))) } //nolint:gosec // a handful
 
 func (f *Follower) dropSilent() {
 	f.mu.Lock()
 	gone := f.routers.silent(f.roster.Now())
+	f.countRouters()
 	f.mu.Unlock()
 	for _, id := range gone {
 		f.log.Warn("router fell silent, its open picks are ended", "router", id)

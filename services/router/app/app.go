@@ -104,7 +104,7 @@ func (r *router) buildRouting() (err error) {
 		return err
 	}
 	r.scheduler, err = route.NewScheduler(route.Deps{
-		Roster: r.roster, Fan: fan, Ledger: r.ledger, Quarantine: r.quarantine, Observer: seen, FanTimeout: o.Scoring.Timeout.D(),
+		Roster: r.roster, Fan: fan, Ledger: r.ledger, Quarantine: r.quarantine, Observer: seen, FanTimeout: o.Scoring.Timeout.D(), OtherRouters: r.follower.Routers,
 	})
 	return err
 }

@@ -258,7 +258,7 @@ func TestInfoAndParameters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.GetName() != Name || info.GetVersion() == "" || len(info.GetTypes()) != 2 || info.GetTypes()[0].GetCountsRequests() || info.GetTypes()[1].GetCountsRequests() {
+	if info.GetName() != Name || info.GetVersion() == "" || len(info.GetTypes()) != 2 {
 		t.Errorf("info %v", info)
 	}
 	for _, scorerType := range []string{"kv-cache-scorer", "kv-cache-utilization-scorer", "lora-affinity-scorer"} {

@@ -239,7 +239,7 @@ func TestTableUnknownToTheService(t *testing.T) {
 		Tables:   []*scorerv1.TaughtTable{{TableDigest: req.GetTable().GetTableDigest(), Endpoints: []*scorerv1.TableEndpoint{{EndpointId: "a"}, {EndpointId: "b"}, {EndpointId: "new"}}}},
 		Calls:    []*scorerv1.StreamCall{{CallId: 1, TimeoutUs: 10e6, Request: req}},
 	})
-	want := &scorerv1.ScoreResponse{Scores: []float32{0, 1, 0}, AbstainedIndices: []uint32{2}, AbstainReason: scorerv1.AbstainReason_ABSTAIN_REASON_UNKNOWN_ENDPOINT}
+	want := &scorerv1.ScoreResponse{Scores: []float32{0, 1, 0}, RequestsPerPoint: 2, AbstainedIndices: []uint32{2}, AbstainReason: scorerv1.AbstainReason_ABSTAIN_REASON_UNKNOWN_ENDPOINT}
 	got := answers[1].GetResponse()
 	if diff := cmp.Diff(want, got, protocmp.Transform(), protocmp.IgnoreFields(want, "state_age")); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
@@ -261,7 +261,7 @@ func TestInfoAndParameters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.GetName() != Name || info.GetVersion() == "" || len(info.GetTypes()) != 2 || !info.GetTypes()[0].GetCountsRequests() || !info.GetTypes()[1].GetCountsRequests() {
+	if info.GetName() != Name || info.GetVersion() == "" || len(info.GetTypes()) != 2 {
 		t.Errorf("info %v", info)
 	}
 	for text, faults := range map[string]int{"": 0, "{}": 0, `{"threshold":1}`: 1} {

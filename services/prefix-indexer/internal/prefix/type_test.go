@@ -245,7 +245,7 @@ func TestInfo(t *testing.T) {
 	if diff := cmp.Diff(want, needs, protocmp.Transform()); diff != "" {
 		t.Errorf("needs (-want +got):\n%s", diff)
 	}
-	if info := p.typ.Info(); info.GetCountsRequests() || info.GetDefaultNeeds().GetPrefixBlockSizeBytes() != 64 || info.GetParametersSchema() == "" {
+	if info := p.typ.Info(); info.GetDefaultNeeds().GetPrefixBlockSizeBytes() != 64 || info.GetParametersSchema() == "" {
 		t.Errorf("info %v", info)
 	}
 }

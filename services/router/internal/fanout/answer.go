@@ -15,7 +15,7 @@ const maxTextBytes = 512 // of one explanation; longer ones are cut
 // scores, which share memory with resp. It returns the rule that is broken, if any;
 // the scores are then Failed and carry the reason.
 func Check(resp *scorerv1.ScoreResponse, n int, e Expect) (route.Scores, Breach) {
-	s := route.Scores{Verdict: route.Scored, StateAge: -1, CountsRequests: e.CountsRequests}
+	s := route.Scores{Verdict: route.Scored, StateAge: -1, RequestsPerPoint: float64(resp.GetRequestsPerPoint())}
 	if d := resp.GetStateAge(); d != nil && d.IsValid() {
 		s.StateAge = max(0, d.AsDuration())
 	}
@@ -70,6 +70,9 @@ func check(resp *scorerv1.ScoreResponse, n int, e Expect) Breach {
 			kind = "not_finite"
 		}
 		return Breach{kind, fmt.Sprintf("the score of candidate %d is %v, not a number from 0 to 1", i, v)}
+	}
+	if per := resp.RequestsPerPoint; !(per >= 0) || per-per != 0 { // NaN is not >= 0 either
+		return Breach{"requests_per_point", fmt.Sprintf("%v requests take a point, which is no finite number above 0", per)}
 	}
 	return checkMatched(resp.MatchedBlockCounts, n, e)
 }

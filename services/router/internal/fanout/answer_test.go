@@ -29,10 +29,9 @@ func TestCheck(t *testing.T) {
 			want: route.Scores{Verdict: route.Scored, Values: []float32{0, 0.5, 1}, StateAge: 20 * time.Millisecond},
 		},
 		{
-			name:   "counts requests",
-			resp:   &scorerv1.ScoreResponse{Scores: []float32{0, 0.5, 1}},
-			expect: Expect{CountsRequests: true},
-			want:   route.Scores{Verdict: route.Scored, Values: []float32{0, 0.5, 1}, StateAge: -1, CountsRequests: true},
+			name: "counts requests",
+			resp: &scorerv1.ScoreResponse{Scores: []float32{0, 0.5, 1}, RequestsPerPoint: 8},
+			want: route.Scores{Verdict: route.Scored, Values: []float32{0, 0.5, 1}, StateAge: -1, RequestsPerPoint: 8},
 		},
 		{
 			name:   "matched blocks",

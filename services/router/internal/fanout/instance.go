@@ -48,14 +48,12 @@ type Expect struct {
 	BlockSize int
 	// Blocks is how many were sent.
 	Blocks int
-	// CountsRequests is the scorer type's counts_requests.
-	CountsRequests bool
 }
 
 // Breach is a rule of the contract that an answer broke. The zero Breach is none.
 type Breach struct {
 	// Kind is one word, for metrics: "count", "not_finite", "range", "abstained",
-	// "matched".
+	// "requests_per_point", "matched".
 	Kind string
 	// Reason says it in words.
 	Reason string

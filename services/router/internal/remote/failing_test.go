@@ -357,6 +357,7 @@ func TestRestartUnderLoad(t *testing.T) {
 					before := replicas[1-i].calls.Load()
 					s.stop()
 					kittest.Eventually(t, "the other replica to be asked", func() bool { return replicas[1-i].calls.Load() > before+20 })
+					r.ready(sc, 1) // it is noticed before it is back, lest both seem to be there
 					s.serve(t, addresses[i])
 					r.ready(sc, 2)
 				}

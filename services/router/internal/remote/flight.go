@@ -132,7 +132,7 @@ func (f *flight) answered(s *session, resp *scorerv1.ScoreResponse) {
 	}
 	prefix := f.request.Request.GetPrefix()
 	scores, breach := f.call.Check(resp, fanout.Expect{
-		BlockSize: int(prefix.GetBlockSizeBytes()), Blocks: len(prefix.GetHashes()), CountsRequests: f.binding.countsRequests,
+		BlockSize: int(prefix.GetBlockSizeBytes()), Blocks: len(prefix.GetHashes()),
 	})
 	if breach.Broken() {
 		s.replica.failure(f.id, breach.Reason)

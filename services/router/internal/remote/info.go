@@ -13,14 +13,13 @@ const maxTypes = 256 // that one service may serve
 
 // info is what a replica said of itself, in a form that can be asked.
 type info struct {
-	name, version  string
-	streams        bool // ScoreStream is there
-	references     bool // Score accepts table references
-	outcomes       bool // ReportOutcomes is there
-	explains       bool
-	follows        bool // it follows the broadcast by itself
-	types          []string
-	countsRequests map[string]bool // by type name and alias
+	name, version string
+	streams       bool // ScoreStream is there
+	references    bool // Score accepts table references
+	outcomes      bool // ReportOutcomes is there
+	explains      bool
+	follows       bool // it follows the broadcast by itself
+	types         []string
 }
 
 // readInfo holds a GetScorerInfo answer against the contract.
@@ -28,12 +27,11 @@ func readInfo(m *scorerv1.GetScorerInfoResponse) (*info, error) {
 	has := func(c scorerv1.Capability) bool { return slices.Contains(m.GetCapabilities(), c) }
 	in := &info{
 		name: m.GetName(), version: m.GetVersion(),
-		streams:        has(scorerv1.Capability_CAPABILITY_STREAM),
-		references:     has(scorerv1.Capability_CAPABILITY_TABLE_REFERENCE),
-		outcomes:       has(scorerv1.Capability_CAPABILITY_OUTCOMES),
-		explains:       has(scorerv1.Capability_CAPABILITY_EXPLAIN),
-		follows:        has(scorerv1.Capability_CAPABILITY_FOLLOWS_BROADCAST),
-		countsRequests: make(map[string]bool),
+		streams:    has(scorerv1.Capability_CAPABILITY_STREAM),
+		references: has(scorerv1.Capability_CAPABILITY_TABLE_REFERENCE),
+		outcomes:   has(scorerv1.Capability_CAPABILITY_OUTCOMES),
+		explains:   has(scorerv1.Capability_CAPABILITY_EXPLAIN),
+		follows:    has(scorerv1.Capability_CAPABILITY_FOLLOWS_BROADCAST),
 	}
 	switch {
 	case !goodName(in.name):
@@ -51,10 +49,9 @@ func readInfo(m *scorerv1.GetScorerInfoResponse) (*info, error) {
 			if !goodName(name) {
 				return nil, fmt.Errorf("its scorer type %q is not lower-case letters, digits and \"-\"", cut(name))
 			}
-			if _, twice := in.countsRequests[name]; twice {
+			if in.serves(name) {
 				return nil, fmt.Errorf("it serves scorer type %q twice", name)
 			}
-			in.countsRequests[name] = t.GetCountsRequests()
 			in.types = append(in.types, name)
 		}
 	}
@@ -63,8 +60,7 @@ func readInfo(m *scorerv1.GetScorerInfoResponse) (*info, error) {
 }
 
 func (in *info) serves(typ string) bool {
-	_, ok := in.countsRequests[typ]
-	return ok
+	return slices.Contains(in.types, typ)
 }
 
 // maxWords bounds what a scorer says that is shown or logged, in bytes.

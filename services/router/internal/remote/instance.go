@@ -26,10 +26,9 @@ type Instance struct {
 
 // binding is an instance on one session: what it needs there, or why it is refused.
 type binding struct {
-	session        *session
-	needs          *needs
-	countsRequests bool
-	refused        string
+	session *session
+	needs   *needs
+	refused string
 }
 
 var _ fanout.Instance = (*Instance)(nil)

@@ -229,11 +229,11 @@ func TestPrefixBlocks(t *testing.T) {
 			s := newHandmade("acme").needing(&scorerv1.InputNeeds{
 				RequiredInputs: []scorerv1.Input{scorerv1.Input_INPUT_PREFIX_BLOCKS}, PrefixBlockSizeBytes: 64, MaxPrefixBlocks: 256,
 			})
-			s.info.Types[0].CountsRequests = true
 			s.score = func(ctx context.Context, m *scorerv1.ScoreRequest) (*scorerv1.ScoreResponse, error) {
 				resp, err := ones(ctx, m)
 				n := uint32(len(m.GetRequest().GetPrefix().GetHashes()))
 				resp.MatchedBlockCounts = []uint32{0, 1, n, n}
+				resp.RequestsPerPoint = 3
 				return resp, err
 			}
 			r := newRig(t, []ScorerConfig{{Name: "acme", Target: s.serve(t, ""), Transport: transport}})
@@ -242,8 +242,8 @@ func TestPrefixBlocks(t *testing.T) {
 			c.Request.Prompt = chain(300)
 			out := r.askAs(t.Context(), c, allOf(c), sc)[0]
 			r.wantVerdict(out, route.Scored)
-			if !cmp.Equal(out.Matched, []uint32{0, 1, 256, 256}) || out.BlockSize != 64 || !out.CountsRequests {
-				t.Errorf("matched %v of blocks of %d, counts requests %v", out.Matched, out.BlockSize, out.CountsRequests)
+			if !cmp.Equal(out.Matched, []uint32{0, 1, 256, 256}) || out.BlockSize != 64 || out.RequestsPerPoint != 3 {
+				t.Errorf("matched %v of blocks of %d, %v requests per point", out.Matched, out.BlockSize, out.RequestsPerPoint)
 			}
 			if size, limit := sc.Asked.(*Instance).PrefixNeeds(); size != 64 || limit != 256 {
 				t.Errorf("needs %d, %d", size, limit)

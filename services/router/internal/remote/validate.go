@@ -65,7 +65,7 @@ func (s *session) checkInstances(ctx context.Context) {
 // validate asks the replica about an instance's parameters and binds the instance,
 // with why it is refused, if it is. An error means that there was no answer.
 func (s *session) validate(ctx context.Context, in *Instance) (refused []error, err error) {
-	b := binding{session: s, countsRequests: s.info.countsRequests[in.typ]}
+	b := binding{session: s}
 	b.needs, refused, err = s.judge(ctx, in)
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func burst(t testing.TB, n int, w with, f *fan, pods []pod) map[roster.ID]int {
 	var scored sync.WaitGroup
 	scored.Add(n)
 	f.before = func(context.Context) { scored.Done(); scored.Wait() }
-	g := newRigDeps(t, route.Deps{Fan: f, FanTimeout: 60_000_000_000}, w, pods...)
+	g := newRigDeps(t, route.Deps{Fan: f, FanTimeout: 60_000_000_000, OtherRouters: func() int { return w.others }}, w, pods...)
 	var done sync.WaitGroup
 	for range n {
 		done.Go(func() {
@@ -104,11 +104,28 @@ func TestPicksOfOtherRoutersCorrectTheTotals(t *testing.T) {
 	g = newRig(t, f, with{scorers: scorers(2)}, pod{}, pod{}, pod{})
 	d := g.Decide(t.Context(), request())
 	res := d.Results[0]
-	if diff := cmp.Diff([]float64{2, 4, 2}, res.Totals, approx()); diff != "" || !res.Corrected || d.Endpoint.ID != "pod-0001" {
+	if diff := cmp.Diff([]float64{0, 2, 0}, res.Totals, approx()); diff != "" || !res.Corrected || d.Endpoint.ID != "pod-0001" {
 		t.Errorf("corrected %t, picked %v, %s", res.Corrected, d.Endpoint.ID, diff)
 	}
 	if diff := cmp.Diff([]int64{1, 0, 0}, res.InFlight); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Three routers that share a pool and hear nothing of each other while a burst lasts
+// still fill it evenly: each takes the others to do as it does.
+func TestRoutersAllowForEachOther(t *testing.T) {
+	total := make(map[roster.ID]int)
+	for range 3 {
+		picks := burst(t, 21, with{scorers: scorers(2, 1), others: 2}, &fan{answers: answers{counts(1, 1, 1, 1, .5, .5, .5, .5), gives(.8, .7, .6, .5, .4, .3, .2, .1)}}, make([]pod, 8))
+		for id, n := range picks {
+			total[id] += n
+		}
+	}
+	for id, n := range total {
+		if n > 10 {
+			t.Errorf("%s got %d of 63: %v", id, n, total)
+		}
 	}
 }
 
@@ -179,7 +196,7 @@ func TestSwapsUnderLoad(t *testing.T) {
 		for i := range values {
 			values[i] = rand.Float32()
 		}
-		return route.Scores{Verdict: route.Scored, Values: values, CountsRequests: true}
+		return route.Scores{Verdict: route.Scored, Values: values, RequestsPerPoint: 1}
 	}}}
 	g := newRig(t, f, with{scorers: scorers(1)}, make([]pod, 12)...)
 	var deciders, swaps sync.WaitGroup

@@ -9,9 +9,10 @@ import (
 type weighed struct {
 	// scorers is how many gave scores.
 	scorers int
-	// weight is the sum of their |weights|, counting that of those which rate by
-	// counts of requests.
-	weight, counting float64
+	// weight is the sum of their |weights|.
+	weight float64
+	// counting is true if any of them rates by counts of requests.
+	counting bool
 }
 
 // combine adds weight × score of every scorer to the totals. A candidate that a
@@ -28,9 +29,7 @@ func combine(res *ProfileResult) (weighed, error) {
 			add(res.Totals, sc, by.Weight, clean)
 			sum.scorers++
 			sum.weight += math.Abs(by.Weight)
-			if sc.CountsRequests {
-				sum.counting += math.Abs(by.Weight)
-			}
+			sum.counting = sum.counting || sc.RequestsPerPoint > 0
 		case Abstained:
 		default:
 			if by.FailClosed {

@@ -1,37 +1,79 @@
 package route
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // correct reads the requests in flight into res.InFlight and changes the totals for
-// the picks that were made, here or by other routers, after the scorers were asked:
-// without it, all requests of a burst go by the same scores to the same endpoint.
+// the picks that the scorers could not know of when they were asked: without it,
+// all requests of a burst go by the same scores to the same endpoint.
 //
-// What it adds is what a scorer that rates by counts of requests, scaled between
-// the least and the most, would have changed: with Δ the growth of the requests in
-// flight since scoring, and W the weight of such scorers,
-// W × (maxΔ − Δ) / (maxΔ − minΔ).
+// A scorer that rates by counts of requests says how many take a point, so its
+// scores are turned back into counts (up to a constant), the picks are added, and
+// the counts are scored again: with R the requests per point,
+// q = (1 − score) × R + Δ, and then 1 − (q − least q) / max(R, most q − least q).
+//
+// Δ is the growth of the requests in flight since scoring, as far as it was heard
+// of, and for what was not: unheard.
 //
 // Totals are also rounded to 2^-40 of the weights, so that sums which differ only
 // by the order of their additions are ties.
-func correct(c *Cycle, res *ProfileResult, then []int64, sum weighed) {
+func (s *Scheduler) correct(c *Cycle, res *ProfileResult, then []int64, sum weighed) {
 	n := len(res.Candidates)
-	totals, now, then, round := res.Totals[:n], res.InFlight[:n], then[:n], rounder(sum.weight)
-	least, most := int64(math.MaxInt64), int64(math.MinInt64)
+	now, then := res.InFlight[:n], then[:n]
+	unheard := s.unheard(c, res)
+	moved := false
+	first := int64(0)
 	for i, pos := range res.Candidates {
 		now[i] = c.Snapshot.InFlight(int(pos))
-		delta := now[i] - then[i]
-		least, most = min(least, delta), max(most, delta)
-		totals[i] = totals[i] + round - round
+		then[i] = now[i] - then[i] // from here on: Δ
+		if unheard != nil {
+			then[i] += max(0, unheard[i]-max(0, then[i]))
+		}
+		if i == 0 {
+			first = then[0]
+		}
+		moved = moved || then[i] != first
 	}
-	if most == least || sum.counting == 0 {
-		return
+	if moved && sum.counting {
+		res.Corrected = true
+		for k := range res.Scores {
+			if sc := &res.Scores[k]; sc.Verdict == Scored && sc.RequestsPerPoint > 0 {
+				rescore(res.Totals[:n], sc, res.Profile.Scorers[k].Weight, then)
+			}
+		}
 	}
-	res.Corrected = true
-	per := sum.counting / float64(most-least)
+	round := rounder(sum.weight)
+	for i := range res.Totals[:n] {
+		res.Totals[i] = res.Totals[i] + round - round
+	}
+}
+
+// rescore replaces a counting scorer's part in the totals by what it would be with
+// delta more requests on each candidate.
+func rescore(totals []float64, sc *Scores, weight float64, delta []int64) {
+	per := sc.RequestsPerPoint
+	count := func(i int) float64 { return (1-sc.given(i))*per + float64(delta[i]) }
+	least, most := math.Inf(1), math.Inf(-1)
 	for i := range totals {
-		totals[i] += per * float64(most-(now[i]-then[i]))
-		totals[i] = totals[i] + round - round
+		q := count(i)
+		least, most = min(least, q), max(most, q)
 	}
+	width := max(per, most-least)
+	for i := range totals {
+		totals[i] += weight * (1 - (count(i)-least)/width - sc.given(i))
+	}
+}
+
+// given is the score that a candidate was given in the totals.
+func (s *Scores) given(i int) float64 {
+	if len(s.AbstainedOn) > 0 {
+		if _, abstained := slices.BinarySearch(s.AbstainedOn, uint32(i)); abstained { //nolint:gosec // a candidate's index
+			return s.Neutral
+		}
+	}
+	return clamp(s.Values[i])
 }
 
 // rounder returns a number so great that adding it and taking it away again leaves

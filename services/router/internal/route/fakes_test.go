@@ -40,7 +40,7 @@ func gives(values ...float32) func(*route.Cycle, []int32) route.Scores {
 // counts is gives for a scorer that rates by counts of requests.
 func counts(values ...float32) func(*route.Cycle, []int32) route.Scores {
 	return func(*route.Cycle, []int32) route.Scores {
-		return route.Scores{Verdict: route.Scored, Values: values, CountsRequests: true}
+		return route.Scores{Verdict: route.Scored, Values: values, RequestsPerPoint: 1}
 	}
 }
 
@@ -113,6 +113,7 @@ type with struct {
 	scorers []route.Scorer
 	picker  route.Picker
 	handler route.Handler
+	others  int // routers beside this one
 }
 
 func (w with) config() *route.Config {

@@ -108,9 +108,10 @@ type Scores struct {
 	StateAge time.Duration
 	// Elapsed is the time from asking to the answer.
 	Elapsed time.Duration
-	// CountsRequests is true if the scorer rates by counts of requests, so that
-	// picks made since the call have changed its opinion. See Scheduler.
-	CountsRequests bool
+	// RequestsPerPoint is how many more requests take one whole point from a
+	// candidate, if the scorer rates by counts of requests, so that picks made since
+	// the call have changed its opinion; 0 if it does not.
+	RequestsPerPoint float64
 	// Texts holds explanations by candidate index; nil unless asked for.
 	Texts map[uint32]string
 	// Neutral is what the candidates in AbstainedOn were given instead: the mean of

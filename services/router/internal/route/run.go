@@ -92,7 +92,7 @@ func (s *Scheduler) pick(c *Cycle, res *ProfileResult, then []int64, sum weighed
 	if res.LeastLoad {
 		leastLoad(c, res)
 	} else {
-		correct(c, res, then, sum)
+		s.correct(c, res, then, sum)
 	}
 	picker := res.Profile.Picker
 	n := max(picker.Max(), minRanked)
@@ -106,6 +106,7 @@ func (s *Scheduler) pick(c *Cycle, res *ProfileResult, then []int64, sum weighed
 		return
 	}
 	if !c.Explain {
+		s.remember(c.Snapshot.Table.Endpoints[pos].ID)
 		res.Reservation = s.deps.Ledger.Reserve(c, &c.Snapshot.Table.Endpoints[pos], res)
 	}
 }

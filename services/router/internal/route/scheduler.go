@@ -45,6 +45,9 @@ type Deps struct {
 	Quarantine Quarantine
 	// Observer may be nil.
 	Observer Observer
+	// OtherRouters returns how many other routers share the pool. It must be quick.
+	// Nil: none.
+	OtherRouters func() int
 	// FanTimeout is the budget for all scorers of one profile. 0: DefaultFanTimeout.
 	FanTimeout time.Duration
 	// Rand returns a uniform number in [0, n) and is safe for concurrent use. Nil:
@@ -73,6 +76,8 @@ type Scheduler struct {
 	// pickMu makes reading the counts in flight, picking by them and reserving the
 	// pick one step, so that the next pick sees this one.
 	pickMu sync.Mutex
+	recent []recentPick // own picks, oldest first; for unheard
+	guess  []int64      // of unheard
 }
 
 // NewScheduler returns a Scheduler without a configuration. It is an error if a

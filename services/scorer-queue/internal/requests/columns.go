@@ -50,19 +50,10 @@ func (c *columns) width(least, most int64) int64 {
 		case first < 0:
 			first = c.scraped[i]
 		case c.scraped[i] != first:
-			return most - least + equalExpected(least, most)
+			return max(most-least, 1) // 1: credits make up for what engines report
 		}
 	}
 	return max(most-least, creditSpan)
-}
-
-// equalExpected is 1 if credits make up exactly for what engines report, so that all
-// are expected to have the same: then there is no difference to divide by.
-func equalExpected(least, most int64) int64 {
-	if least == most {
-		return 1
-	}
-	return 0
 }
 
 // reason says why there are abstentions. Stale state is the graver news.

@@ -33,35 +33,35 @@ func TestScoreTable(t *testing.T) {
 	}{
 		"F1": {
 			waiting: []int32{10, 5, 0}, ages: []time.Duration{0, time.Second, 0},
-			want: &scorerv1.ScoreResponse{Scores: []float32{0, .5, 1}, StateAge: second},
+			want: &scorerv1.ScoreResponse{Scores: []float32{0, .5, 1}, RequestsPerPoint: 10, StateAge: second},
 		},
 		"M18 queue part": {
 			waiting: []int32{3, 0, 10},
-			want:    &scorerv1.ScoreResponse{Scores: []float32{.7, 1, 0}, StateAge: &durationpb.Duration{}},
+			want:    &scorerv1.ScoreResponse{Scores: []float32{.7, 1, 0}, RequestsPerPoint: 10, StateAge: &durationpb.Duration{}},
 		},
 		"F1 by running requests": {
 			waiting: []int32{0, 0, 7}, running: []int32{10, 5, 0}, kind: "running",
-			want: &scorerv1.ScoreResponse{Scores: []float32{0, .5, 1}, StateAge: &durationpb.Duration{}},
+			want: &scorerv1.ScoreResponse{Scores: []float32{0, .5, 1}, RequestsPerPoint: 10, StateAge: &durationpb.Duration{}},
 		},
 		"only some of the table are candidates": {
 			waiting: []int32{100, 4, 0, 2}, positions: []uint32{1, 3},
-			want: &scorerv1.ScoreResponse{Scores: []float32{0, 1}, StateAge: &durationpb.Duration{}},
+			want: &scorerv1.ScoreResponse{Scores: []float32{0, 1}, RequestsPerPoint: 2, StateAge: &durationpb.Duration{}},
 		},
 		"never scraped": {
 			waiting: []int32{4, 0, 2}, ages: []time.Duration{0, -1, 0},
-			want: &scorerv1.ScoreResponse{Scores: []float32{0, 0, 1}, AbstainedIndices: []uint32{1}, AbstainReason: unknown, StateAge: &durationpb.Duration{}},
+			want: &scorerv1.ScoreResponse{Scores: []float32{0, 0, 1}, RequestsPerPoint: 2, AbstainedIndices: []uint32{1}, AbstainReason: unknown, StateAge: &durationpb.Duration{}},
 		},
 		"the page lacks the metric": {
 			waiting: []int32{4, -1, 2}, running: []int32{1, 1, 1},
-			want: &scorerv1.ScoreResponse{Scores: []float32{0, 0, 1}, AbstainedIndices: []uint32{1}, AbstainReason: unknown, StateAge: &durationpb.Duration{}},
+			want: &scorerv1.ScoreResponse{Scores: []float32{0, 0, 1}, RequestsPerPoint: 2, AbstainedIndices: []uint32{1}, AbstainReason: unknown, StateAge: &durationpb.Duration{}},
 		},
 		"stale": {
 			waiting: []int32{4, 0, 2}, ages: []time.Duration{0, limit + time.Millisecond, time.Second},
-			want: &scorerv1.ScoreResponse{Scores: []float32{0, 0, 1}, AbstainedIndices: []uint32{1}, AbstainReason: stale, StateAge: second},
+			want: &scorerv1.ScoreResponse{Scores: []float32{0, 0, 1}, RequestsPerPoint: 2, AbstainedIndices: []uint32{1}, AbstainReason: stale, StateAge: second},
 		},
 		"stale and never scraped": {
 			waiting: []int32{4, 0, 2}, ages: []time.Duration{0, limit + time.Millisecond, -1},
-			want: &scorerv1.ScoreResponse{Scores: []float32{1, 0, 0}, AbstainedIndices: []uint32{1, 2}, AbstainReason: stale, StateAge: &durationpb.Duration{}},
+			want: &scorerv1.ScoreResponse{Scores: []float32{1, 0, 0}, RequestsPerPoint: 8, AbstainedIndices: []uint32{1, 2}, AbstainReason: stale, StateAge: &durationpb.Duration{}},
 		},
 		"nothing is known": {
 			waiting: []int32{-1, -1, -1},
@@ -116,6 +116,35 @@ func TestCreditsCountB135(t *testing.T) {
 	}
 }
 
+// While engines report no difference, a credited request takes an eighth of a point:
+// it is expected to run, not to wait. Once they do, it counts like one that waits.
+func TestWhatACreditedRequestTakes(t *testing.T) {
+	for name, c := range map[string]struct {
+		waiting []int32
+		picks   int // on endpoint 0
+		want    []float32
+		per     float32
+	}{
+		"none, all equal":                  {[]int32{3, 3}, 0, []float32{1, 1}, 8},
+		"one, all equal":                   {[]int32{3, 3}, 1, []float32{.875, 1}, 8},
+		"more than that, all equal":        {[]int32{0, 0}, 16, []float32{0, 1}, 16},
+		"one, engines differ":              {[]int32{0, 2}, 1, []float32{1, 0}, 1},
+		"as many as the engines differ by": {[]int32{0, 2}, 2, []float32{1, 1}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPool(t, 2)
+			p.load(c.waiting, nil)
+			for i := range c.picks {
+				p.r.Pick("router-1", uint64(i), id(0), 0, p.now)
+			}
+			got := p.score("queue", p.of())
+			if !cmp.Equal(c.want, got.GetScores()) || got.GetRequestsPerPoint() != c.per {
+				t.Errorf("scores %v, %v requests per point; want %v, %v", got.GetScores(), got.GetRequestsPerPoint(), c.want, c.per)
+			}
+		})
+	}
+}
+
 func TestPicksDoNotMakeAnEndpointKnown(t *testing.T) {
 	p := newPool(t, 3)
 	p.load([]int32{4, 0, 2}, nil, 0, -1, 0)
@@ -138,20 +167,20 @@ func TestPendingPicks(t *testing.T) {
 		"none": {want: []float32{1, 1, 1, 1}},
 		"all are new": {
 			pending: &scorerv1.PendingPicks{Sequences: []uint64{1, 1, 2}, Positions: []uint32{0, 0, 2}},
-			want:    []float32{0, 1, .5, 1},
+			want:    []float32{.75, 1, .875, 1},
 		},
 		"those that were applied count once": {
 			pending: &scorerv1.PendingPicks{Sequences: []uint64{1, 7, 8}, Positions: []uint32{0, 0, 2}}, applied: 7,
-			want: []float32{1, 1, 0, 1},
+			want: []float32{1, 1, .875, 1},
 		},
 		"a pick outside of the candidates": {
 			positions: []uint32{1, 2, 3},
 			pending:   &scorerv1.PendingPicks{Sequences: []uint64{1, 1}, Positions: []uint32{0, 2}},
-			want:      []float32{1, 0, 1},
+			want:      []float32{1, .875, 1},
 		},
 		"a pick outside of the table": {
 			pending: &scorerv1.PendingPicks{Sequences: []uint64{1, 1}, Positions: []uint32{4, 1}},
-			want:    []float32{1, 0, 1, 1},
+			want:    []float32{1, .875, 1, 1},
 		},
 	}
 	for name, c := range cases {
@@ -218,7 +247,7 @@ func TestListedCandidates(t *testing.T) {
 		&scorerv1.Candidate{EndpointId: string(id(2))}, // known to be stale
 	))
 	want := &scorerv1.ScoreResponse{
-		Scores: []float32{1, 0, 0, 0, 0, .5, 0}, AbstainedIndices: []uint32{2, 3, 4, 6}, AbstainReason: stale, StateAge: &durationpb.Duration{},
+		Scores: []float32{1, 0, 0, 0, 0, .5, 0}, RequestsPerPoint: 10, AbstainedIndices: []uint32{2, 3, 4, 6}, AbstainReason: stale, StateAge: &durationpb.Duration{},
 	}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("response (-want +got):\n%s", diff)

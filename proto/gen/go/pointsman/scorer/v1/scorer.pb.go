@@ -413,13 +413,9 @@ type ScorerType struct {
 	// JSON Schema of the parameters. Empty: the type takes none.
 	ParametersSchema string `protobuf:"bytes,4,opt,name=parameters_schema,json=parametersSchema,proto3" json:"parameters_schema,omitempty"`
 	// What the type needs with its default parameters.
-	DefaultNeeds *InputNeeds `protobuf:"bytes,5,opt,name=default_needs,json=defaultNeeds,proto3" json:"default_needs,omitempty"`
-	// The type rates by counts of requests, picks since the last scrape included, so
-	// each further pick changes its opinion at once. The router then corrects its
-	// scores for picks made between asking and picking.
-	CountsRequests bool `protobuf:"varint,6,opt,name=counts_requests,json=countsRequests,proto3" json:"counts_requests,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	DefaultNeeds  *InputNeeds `protobuf:"bytes,5,opt,name=default_needs,json=defaultNeeds,proto3" json:"default_needs,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ScorerType) Reset() {
@@ -485,13 +481,6 @@ func (x *ScorerType) GetDefaultNeeds() *InputNeeds {
 		return x.DefaultNeeds
 	}
 	return nil
-}
-
-func (x *ScorerType) GetCountsRequests() bool {
-	if x != nil {
-		return x.CountsRequests
-	}
-	return false
 }
 
 // InputNeeds says what a scorer instance must be given. A router that does not
@@ -1606,9 +1595,14 @@ type ScoreResponse struct {
 	// The router stops sending picks up to it. Zero: none.
 	AppliedOutcomeSequence uint64 `protobuf:"varint,7,opt,name=applied_outcome_sequence,json=appliedOutcomeSequence,proto3" json:"applied_outcome_sequence,omitempty"`
 	// Present only if explain was set and CAPABILITY_EXPLAIN is listed.
-	Explanations  []*Explanation `protobuf:"bytes,8,rep,name=explanations,proto3" json:"explanations,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Explanations []*Explanation `protobuf:"bytes,8,rep,name=explanations,proto3" json:"explanations,omitempty"`
+	// For scorers that rate by counts of requests, picks since the last scrape
+	// included: how many more requests take one whole point, 1.0 to 0.0, from a
+	// candidate. The router then corrects the scores for picks made between asking
+	// and picking. Finite, above 0. Absent or 0: the scorer does not count requests.
+	RequestsPerPoint float32 `protobuf:"fixed32,9,opt,name=requests_per_point,json=requestsPerPoint,proto3" json:"requests_per_point,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *ScoreResponse) Reset() {
@@ -1695,6 +1689,13 @@ func (x *ScoreResponse) GetExplanations() []*Explanation {
 		return x.Explanations
 	}
 	return nil
+}
+
+func (x *ScoreResponse) GetRequestsPerPoint() float32 {
+	if x != nil {
+		return x.RequestsPerPoint
+	}
+	return 0
 }
 
 // Explanation tells a human why a candidate got its score.
@@ -2818,15 +2819,14 @@ const file_pointsman_scorer_v1_scorer_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12C\n" +
 	"\fcapabilities\x18\x03 \x03(\x0e2\x1f.pointsman.scorer.v1.CapabilityR\fcapabilities\x125\n" +
-	"\x05types\x18\x04 \x03(\v2\x1f.pointsman.scorer.v1.ScorerTypeR\x05types\"\xf8\x01\n" +
+	"\x05types\x18\x04 \x03(\v2\x1f.pointsman.scorer.v1.ScorerTypeR\x05types\"\xcf\x01\n" +
 	"\n" +
 	"ScorerType\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aaliases\x18\x02 \x03(\tR\aaliases\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12+\n" +
 	"\x11parameters_schema\x18\x04 \x01(\tR\x10parametersSchema\x12D\n" +
-	"\rdefault_needs\x18\x05 \x01(\v2\x1f.pointsman.scorer.v1.InputNeedsR\fdefaultNeeds\x12'\n" +
-	"\x0fcounts_requests\x18\x06 \x01(\bR\x0ecountsRequests\"\xd7\x01\n" +
+	"\rdefault_needs\x18\x05 \x01(\v2\x1f.pointsman.scorer.v1.InputNeedsR\fdefaultNeeds\"\xd7\x01\n" +
 	"\n" +
 	"InputNeeds\x12C\n" +
 	"\x0frequired_inputs\x18\x01 \x03(\x0e2\x1a.pointsman.scorer.v1.InputR\x0erequiredInputs\x125\n" +
@@ -2912,7 +2912,7 @@ const file_pointsman_scorer_v1_scorer_proto_rawDesc = "" +
 	"\trouter_id\x18\x01 \x01(\tR\brouterId\x12\x1c\n" +
 	"\tsequences\x18\x02 \x03(\x04R\tsequences\x12\x1c\n" +
 	"\tpositions\x18\x03 \x03(\rR\tpositions\x122\n" +
-	"\x15uncached_token_counts\x18\x04 \x03(\rR\x13uncachedTokenCounts\"\xb3\x03\n" +
+	"\x15uncached_token_counts\x18\x04 \x03(\rR\x13uncachedTokenCounts\"\xe1\x03\n" +
 	"\rScoreResponse\x12\x16\n" +
 	"\x06scores\x18\x01 \x03(\x02R\x06scores\x12+\n" +
 	"\x11abstained_indices\x18\x02 \x03(\rR\x10abstainedIndices\x12I\n" +
@@ -2921,7 +2921,8 @@ const file_pointsman_scorer_v1_scorer_proto_rawDesc = "" +
 	"\tstate_age\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\bstateAge\x120\n" +
 	"\x14matched_block_counts\x18\x06 \x03(\rR\x12matchedBlockCounts\x128\n" +
 	"\x18applied_outcome_sequence\x18\a \x01(\x04R\x16appliedOutcomeSequence\x12D\n" +
-	"\fexplanations\x18\b \x03(\v2 .pointsman.scorer.v1.ExplanationR\fexplanations\"J\n" +
+	"\fexplanations\x18\b \x03(\v2 .pointsman.scorer.v1.ExplanationR\fexplanations\x12,\n" +
+	"\x12requests_per_point\x18\t \x01(\x02R\x10requestsPerPoint\"J\n" +
 	"\vExplanation\x12'\n" +
 	"\x0fcandidate_index\x18\x01 \x01(\rR\x0ecandidateIndex\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\"\x88\x02\n" +

@@ -1300,7 +1300,7 @@ func (x *PrefixPlacement) GetHashes() []uint64 {
 // Subject: pointsman.v1.<pool>.get.prefixes
 type GetPrefixesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Pages start at 0.
+	// Page 0 is an empty greeting that finds somebody to ask; content starts at 1.
 	Page uint32 `protobuf:"varint,1,opt,name=page,proto3" json:"page,omitempty"`
 	// The indexer that answered page 0. Empty on page 0: anyone answers but the asker.
 	IndexerId string `protobuf:"bytes,2,opt,name=indexer_id,json=indexerId,proto3" json:"indexer_id,omitempty"`
@@ -1366,8 +1366,8 @@ type GetPrefixesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. Who answers.
 	IndexerId string `protobuf:"bytes,1,opt,name=indexer_id,json=indexerId,proto3" json:"indexer_id,omitempty"`
-	// Chains of blocks in order of use, oldest first: learning them in order gives
-	// the answering indexer's state.
+	// Segments of chains, newest first, so that the asker may stop anywhere. hashes[0]
+	// is the block before the segment, 0 at the start of a prompt.
 	Placements []*PrefixPlacement `protobuf:"bytes,2,rep,name=placements,proto3" json:"placements,omitempty"`
 	// True if further pages follow.
 	More          bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`

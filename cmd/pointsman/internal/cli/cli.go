@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/pointsman/pointsman/cmd/pointsman/internal/up"
+	"github.com/pointsman/pointsman/internal/kit/run"
+)
+
+// command is one of the things that pointsman does.
+type command struct {
+	name, summary string
+	run           func(ctx context.Context, args []string, stdout io.Writer) error
+}
+
+func commands() []command {
+	return []command{
+		{"up", "run everything on this machine, with simulated model servers", up.Run},
+		{"explain", "show how a request would be routed now, and why", explain},
+		{"endpoints", "list the endpoints that a router knows, with their loads", endpoints},
+		{"scorers", "list the scorers that a router asks, with their health", scorers},
+		{"decisions", "list the newest decisions; -f follows", watchDecisions},
+	}
+}
+
+// Run finds the command named by the first argument and runs it with the others.
+func Run(ctx context.Context, args []string, stdout io.Writer) error {
+	all := commands()
+	if len(args) == 0 || slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) {
+		fmt.Fprint(stdout, usage(all))
+		if len(args) == 0 {
+			return run.UsageError{Err: fmt.Errorf("which command? one of: %s", names(all))}
+		}
+		return nil
+	}
+	for _, c := range all {
+		if c.name == args[0] {
+			return c.run(ctx, args[1:], stdout)
+		}
+	}
+	return run.UsageError{Err: fmt.Errorf("unknown command %q; one of: %s", args[0], names(all))}
+}
+
+func names(all []command) string {
+	var ns []string
+	for _, c := range all {
+		ns = append(ns, c.name)
+	}
+	return strings.Join(ns, ", ")
+}
+
+func usage(all []command) string {
+	var b strings.Builder
+	b.WriteString("pointsman picks which model server answers each LLM request.\n\nCommands:\n")
+	for _, c := range all {
+		fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.summary)
+	}
+	b.WriteString("\npointsman COMMAND --help shows a command's flags.\n")
+	return b.String()
+}
+
+// parse reads a command's flags and refuses left-over arguments.
+func parse(fs *flag.FlagSet, args []string, stdout io.Writer) error {
+	fs.SetOutput(io.Discard)
+	err := fs.Parse(args)
+	switch {
+	case err == nil && fs.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	case err == nil:
+		return nil
+	case err == flag.ErrHelp: //nolint:errorlint // flag returns the value itself
+		fs.SetOutput(stdout)
+		fmt.Fprintf(stdout, "pointsman %s\n\nFlags:\n", fs.Name())
+		fs.PrintDefaults()
+		return err
+	}
+	return run.UsageError{Err: fmt.Errorf("%s: %w (see pointsman %s --help)", fs.Name(), err, fs.Name())}
+}

@@ -1,0 +1,2 @@
+// Package text prints what a router says for people to read.
+package text

@@ -1,0 +1,120 @@
+package up
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/pointsman/pointsman/internal/kit/run"
+	collector "github.com/pointsman/pointsman/services/metrics-collector/app"
+	prefixindexer "github.com/pointsman/pointsman/services/prefix-indexer/app"
+	router "github.com/pointsman/pointsman/services/router/app"
+	scorerkv "github.com/pointsman/pointsman/services/scorer-kv/app"
+	scorerqueue "github.com/pointsman/pointsman/services/scorer-queue/app"
+)
+
+// Run starts everything and runs until ctx ends.
+func Run(ctx context.Context, args []string, stdout io.Writer) error {
+	cfg, err := parse(args, stdout)
+	if err != nil {
+		return err
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(cfg.LogLevel)); err != nil {
+		return run.UsageError{Err: fmt.Errorf("--log %q: want debug, info, warn or error", cfg.LogLevel)}
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	m := &machine{cfg: cfg, book: newBook(), log: log, stdout: stdout}
+	g := run.NewGroup(log)
+	g.Add("nats", m.nats)
+	for i := range cfg.Servers {
+		g.Add(fmt.Sprintf("model server %d", i+1), m.modelServer(i))
+	}
+	g.Add("metrics-collector", m.book.service("metrics-collector", collector.Run, m.collectorArgs, "admin"))
+	g.Add("scorer-queue", m.book.service("scorer-queue", scorerqueue.Run, m.scorerArgs, "grpc"))
+	g.Add("scorer-kv", m.book.service("scorer-kv", scorerkv.Run, m.scorerArgs, "grpc"))
+	g.Add("prefix-indexer", m.book.service("prefix-indexer", prefixindexer.Run, m.scorerArgs, "grpc"))
+	for i := range cfg.Routers {
+		g.Add(routerName(i), m.book.service(routerName(i), router.Run, func() []string { return m.routerArgs(i) }, "http", "grpc", "admin"))
+	}
+	g.Add("ready", m.waitReady)
+	g.Add("decisions", m.decisions)
+	return g.Run(ctx)
+}
+
+func routerName(i int) string { return "router-" + strconv.Itoa(i+1) }
+
+// machine is all that runs.
+type machine struct {
+	cfg    Config
+	book   *book
+	log    *slog.Logger
+	stdout io.Writer
+}
+
+// nats runs the embedded server.
+func (m *machine) nats(ctx context.Context, ready func()) error {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, MaxPayload: 1 << 20})
+	if err != nil {
+		return fmt.Errorf("embedded NATS server: %w", err)
+	}
+	s.Start()
+	defer s.WaitForShutdown()
+	defer s.Shutdown()
+	if !s.ReadyForConnections(10 * time.Second) {
+		return fmt.Errorf("embedded NATS server did not listen within 10 s")
+	}
+	m.book.set("nats", s.ClientURL())
+	ready()
+	<-ctx.Done()
+	return nil
+}
+
+// common are the settings of every service.
+func (m *machine) common() []string {
+	return []string{"--set", "nats.url=" + m.book.get("nats"), "--set", "log.level=" + m.cfg.LogLevel}
+}
+
+func (m *machine) collectorArgs() []string {
+	var list []string
+	for i := range m.cfg.Servers {
+		host, port, _ := strings.Cut(m.book.get(serverName(i)), ":")
+		list = append(list, fmt.Sprintf("{address: %q, port: %s}", host, port))
+	}
+	return append(m.common(), "--set", "admin.address=127.0.0.1:0", "--set", "endpoints=["+strings.Join(list, ", ")+"]")
+}
+
+func (m *machine) scorerArgs() []string {
+	return append(m.common(), "--set", "admin.address=127.0.0.1:0", "--set", "listen.grpc.address=127.0.0.1:0")
+}
+
+func (m *machine) routerArgs(i int) []string {
+	http, grpc, admin := m.cfg.HTTP, m.cfg.GRPC, m.cfg.Admin
+	if i > 0 {
+		http, grpc, admin = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	}
+	var list []string
+	for _, s := range []string{"scorer-queue", "scorer-kv", "prefix-indexer"} {
+		list = append(list, fmt.Sprintf("{name: %s, target: %q}", s, m.book.get(s+"/grpc")))
+	}
+	args := m.common()
+	if m.cfg.RouterConfig != "" {
+		args = append(args, "--config", m.cfg.RouterConfig)
+	}
+	args = append(args, "--set", "listen.http.address="+http, "--set", "listen.grpc.address="+grpc, "--set", "admin.address="+admin,
+		"--set", "scorers=["+strings.Join(list, ", ")+"]")
+	switch {
+	case m.cfg.ConfigFile != "":
+		args = append(args, "--configFile", m.cfg.ConfigFile)
+	case m.cfg.ConfigText != "":
+		args = append(args, "--configText", m.cfg.ConfigText)
+	}
+	return args
+}

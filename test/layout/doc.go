@@ -1,0 +1,3 @@
+// Package layout checks that every line is in the room where it belongs: which
+// packages may import which.
+package layout

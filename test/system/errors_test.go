@@ -1,0 +1,34 @@
+package system
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+	"syscall"
+)
+
+// isRefused says whether an error is one that a load balancer goes to another
+// replica for: no connection, or a kept one that the other side has closed before it
+// read anything.
+func isRefused(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE)
+}
+
+// syncBuffer collects output that is read while it is written.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
