@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pointsman/pointsman/internal/kit/conf"
+	"github.com/pointsman/pointsman/internal/kit/rpc"
 	"github.com/pointsman/pointsman/services/router/internal/prompt"
 )
 
@@ -15,6 +16,8 @@ type Config struct {
 	// Address to listen on: "host:port" or "unix:///path". Empty: no HTTP front.
 	// Default ":8080".
 	Address string `yaml:"address"`
+	// TLS is on when it names a certificate. Default: plain text, HTTP/1.1 and HTTP/2.
+	TLS rpc.TLSConfig `yaml:"tls"`
 	// Paths that are served: one that ends in a slash stands for all below it, another
 	// for itself and all below it. Everything else is 404, because engines also have
 	// paths that are not for clients. Default: the APIs under /v1/ and /v2/, and the
@@ -129,6 +132,9 @@ func (c Config) Validate() error {
 	}
 	if c.IdleConnections < 1 {
 		fault("idleConnections: %d is not above 0", c.IdleConnections)
+	}
+	if err := c.TLS.ValidateServer(); err != nil {
+		faults = append(faults, err)
 	}
 	if err := c.Prompt.Validate(); err != nil {
 		fault("prompt.%w", err)

@@ -2,6 +2,7 @@ package httpproxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/pointsman/pointsman/internal/kit/conf"
 	"github.com/pointsman/pointsman/internal/kit/run"
 )
 
@@ -31,6 +33,15 @@ func (p *Proxy) Part(stdout io.Writer) run.Part {
 		if err != nil {
 			return err
 		}
+		if p.cfg.TLS.Enabled() {
+			failed := func(err error) { p.log.Warn("the old TLS certificate stays in use", "error", err) }
+			tc, err := p.cfg.TLS.Server(failed, "h2", "http/1.1")
+			if err != nil {
+				_ = l.Close()
+				return conf.Prefix("listen.http", err)
+			}
+			l = tls.NewListener(l, tc)
+		}
 		run.Announce(ctx, stdout, p.service, "http", run.Address(l))
 		return p.serve(ctx, l, ready)
 	}
@@ -39,6 +50,7 @@ func (p *Proxy) Part(stdout io.Writer) run.Part {
 func (p *Proxy) serve(ctx context.Context, l net.Listener, ready func()) error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{
 		Handler:           p,
