@@ -1901,6 +1901,581 @@ func (x *WatchDecisionsResponse) GetDroppedCount() uint64 {
 	return 0
 }
 
+// GetConfigStatusRequest is intentionally empty.
+type GetConfigStatusRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetConfigStatusRequest) Reset() {
+	*x = GetConfigStatusRequest{}
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetConfigStatusRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetConfigStatusRequest) ProtoMessage() {}
+
+func (x *GetConfigStatusRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetConfigStatusRequest.ProtoReflect.Descriptor instead.
+func (*GetConfigStatusRequest) Descriptor() ([]byte, []int) {
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{23}
+}
+
+// GetConfigStatusResponse is the routing configuration in use.
+type GetConfigStatusResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The router that answers.
+	RouterId string `protobuf:"bytes,1,opt,name=router_id,json=routerId,proto3" json:"router_id,omitempty"`
+	// Where it came from: a file's path, "configText" or "built-in default".
+	Source string `protobuf:"bytes,2,opt,name=source,proto3" json:"source,omitempty"`
+	// When it was taken into use. Absent: none is in use yet.
+	LoadTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=load_time,json=loadTime,proto3" json:"load_time,omitempty"`
+	// How often one was taken into use, the first time included.
+	LoadCount uint64 `protobuf:"varint,4,opt,name=load_count,json=loadCount,proto3" json:"load_count,omitempty"`
+	// The configuration as YAML with nothing left out.
+	EffectiveText string `protobuf:"bytes,5,opt,name=effective_text,json=effectiveText,proto3" json:"effective_text,omitempty"`
+	// What is probably not meant.
+	Warnings []*ConfigNotice `protobuf:"bytes,6,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// When it is read again, in words.
+	Reload string `protobuf:"bytes,7,opt,name=reload,proto3" json:"reload,omitempty"`
+	// The newest attempt to load another one, if that was refused.
+	LastRefused   *RefusedConfig `protobuf:"bytes,8,opt,name=last_refused,json=lastRefused,proto3" json:"last_refused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetConfigStatusResponse) Reset() {
+	*x = GetConfigStatusResponse{}
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetConfigStatusResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetConfigStatusResponse) ProtoMessage() {}
+
+func (x *GetConfigStatusResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetConfigStatusResponse.ProtoReflect.Descriptor instead.
+func (*GetConfigStatusResponse) Descriptor() ([]byte, []int) {
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *GetConfigStatusResponse) GetRouterId() string {
+	if x != nil {
+		return x.RouterId
+	}
+	return ""
+}
+
+func (x *GetConfigStatusResponse) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *GetConfigStatusResponse) GetLoadTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LoadTime
+	}
+	return nil
+}
+
+func (x *GetConfigStatusResponse) GetLoadCount() uint64 {
+	if x != nil {
+		return x.LoadCount
+	}
+	return 0
+}
+
+func (x *GetConfigStatusResponse) GetEffectiveText() string {
+	if x != nil {
+		return x.EffectiveText
+	}
+	return ""
+}
+
+func (x *GetConfigStatusResponse) GetWarnings() []*ConfigNotice {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+func (x *GetConfigStatusResponse) GetReload() string {
+	if x != nil {
+		return x.Reload
+	}
+	return ""
+}
+
+func (x *GetConfigStatusResponse) GetLastRefused() *RefusedConfig {
+	if x != nil {
+		return x.LastRefused
+	}
+	return nil
+}
+
+// RefusedConfig is a configuration that was not taken into use.
+type RefusedConfig struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When.
+	RefuseTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=refuse_time,json=refuseTime,proto3" json:"refuse_time,omitempty"`
+	// All that is wrong with it. At least one.
+	Faults        []*ConfigNotice `protobuf:"bytes,2,rep,name=faults,proto3" json:"faults,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefusedConfig) Reset() {
+	*x = RefusedConfig{}
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefusedConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefusedConfig) ProtoMessage() {}
+
+func (x *RefusedConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefusedConfig.ProtoReflect.Descriptor instead.
+func (*RefusedConfig) Descriptor() ([]byte, []int) {
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *RefusedConfig) GetRefuseTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RefuseTime
+	}
+	return nil
+}
+
+func (x *RefusedConfig) GetFaults() []*ConfigNotice {
+	if x != nil {
+		return x.Faults
+	}
+	return nil
+}
+
+// ConfigNotice is something to know about a place in a configuration.
+type ConfigNotice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the text.
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// Line, from 1. 0: the text as a whole.
+	Line uint32 `protobuf:"varint,2,opt,name=line,proto3" json:"line,omitempty"`
+	// Column, from 1. 0: the line as a whole.
+	Column uint32 `protobuf:"varint,3,opt,name=column,proto3" json:"column,omitempty"`
+	// The field, such as "plugins[0].type". Empty: the text as a whole.
+	Path string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
+	// What is to know, in one line.
+	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigNotice) Reset() {
+	*x = ConfigNotice{}
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigNotice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigNotice) ProtoMessage() {}
+
+func (x *ConfigNotice) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigNotice.ProtoReflect.Descriptor instead.
+func (*ConfigNotice) Descriptor() ([]byte, []int) {
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ConfigNotice) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *ConfigNotice) GetLine() uint32 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *ConfigNotice) GetColumn() uint32 {
+	if x != nil {
+		return x.Column
+	}
+	return 0
+}
+
+func (x *ConfigNotice) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ConfigNotice) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+// CheckConfigRequest asks whether a configuration would load.
+type CheckConfigRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the text, for notices. Empty: "configuration".
+	Source string `protobuf:"bytes,1,opt,name=source,proto3" json:"source,omitempty"`
+	// EndpointPickerConfig, as YAML or JSON. At most 1 MiB.
+	Text          string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckConfigRequest) Reset() {
+	*x = CheckConfigRequest{}
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckConfigRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckConfigRequest) ProtoMessage() {}
+
+func (x *CheckConfigRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckConfigRequest.ProtoReflect.Descriptor instead.
+func (*CheckConfigRequest) Descriptor() ([]byte, []int) {
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *CheckConfigRequest) GetSource() string {
+	if x != nil {
+		return x.Source
+	}
+	return ""
+}
+
+func (x *CheckConfigRequest) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+// CheckConfigResponse is what came of a configuration.
+type CheckConfigResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// All that is wrong with it. Empty: it would load.
+	Faults []*ConfigNotice `protobuf:"bytes,1,rep,name=faults,proto3" json:"faults,omitempty"`
+	// What is probably not meant.
+	Warnings []*ConfigNotice `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// What was filled in, and what does not need to be configured.
+	Infos []*ConfigNotice `protobuf:"bytes,3,rep,name=infos,proto3" json:"infos,omitempty"`
+	// The configuration as YAML with nothing left out. Empty if there are faults.
+	EffectiveText string `protobuf:"bytes,4,opt,name=effective_text,json=effectiveText,proto3" json:"effective_text,omitempty"`
+	// Its plug-ins. Empty if there are faults.
+	Plugins       []*ConfigPlugin `protobuf:"bytes,5,rep,name=plugins,proto3" json:"plugins,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckConfigResponse) Reset() {
+	*x = CheckConfigResponse{}
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckConfigResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckConfigResponse) ProtoMessage() {}
+
+func (x *CheckConfigResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckConfigResponse.ProtoReflect.Descriptor instead.
+func (*CheckConfigResponse) Descriptor() ([]byte, []int) {
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *CheckConfigResponse) GetFaults() []*ConfigNotice {
+	if x != nil {
+		return x.Faults
+	}
+	return nil
+}
+
+func (x *CheckConfigResponse) GetWarnings() []*ConfigNotice {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+func (x *CheckConfigResponse) GetInfos() []*ConfigNotice {
+	if x != nil {
+		return x.Infos
+	}
+	return nil
+}
+
+func (x *CheckConfigResponse) GetEffectiveText() string {
+	if x != nil {
+		return x.EffectiveText
+	}
+	return ""
+}
+
+func (x *CheckConfigResponse) GetPlugins() []*ConfigPlugin {
+	if x != nil {
+		return x.Plugins
+	}
+	return nil
+}
+
+// ConfigPlugin is one plug-in of a configuration.
+type ConfigPlugin struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Instance name.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Plug-in type.
+	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
+	// "filter", "scorer", "picker", "profile handler" or another part.
+	Role string `protobuf:"bytes,3,opt,name=role,proto3" json:"role,omitempty"`
+	// The service that it runs in. Empty: the router.
+	Service string `protobuf:"bytes,4,opt,name=service,proto3" json:"service,omitempty"`
+	// Its parameters as a JSON object. Empty: none.
+	ParametersJson string `protobuf:"bytes,5,opt,name=parameters_json,json=parametersJson,proto3" json:"parameters_json,omitempty"`
+	// The text does not name it.
+	FilledIn bool `protobuf:"varint,6,opt,name=filled_in,json=filledIn,proto3" json:"filled_in,omitempty"`
+	// Profiles that it works in; empty for those that work for all.
+	Profiles      []*ProfileUse `protobuf:"bytes,7,rep,name=profiles,proto3" json:"profiles,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigPlugin) Reset() {
+	*x = ConfigPlugin{}
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigPlugin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigPlugin) ProtoMessage() {}
+
+func (x *ConfigPlugin) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigPlugin.ProtoReflect.Descriptor instead.
+func (*ConfigPlugin) Descriptor() ([]byte, []int) {
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ConfigPlugin) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ConfigPlugin) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *ConfigPlugin) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *ConfigPlugin) GetService() string {
+	if x != nil {
+		return x.Service
+	}
+	return ""
+}
+
+func (x *ConfigPlugin) GetParametersJson() string {
+	if x != nil {
+		return x.ParametersJson
+	}
+	return ""
+}
+
+func (x *ConfigPlugin) GetFilledIn() bool {
+	if x != nil {
+		return x.FilledIn
+	}
+	return false
+}
+
+func (x *ConfigPlugin) GetProfiles() []*ProfileUse {
+	if x != nil {
+		return x.Profiles
+	}
+	return nil
+}
+
+// ProfileUse is a plug-in's place in a profile.
+type ProfileUse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// SchedulingProfile name.
+	Profile string `protobuf:"bytes,1,opt,name=profile,proto3" json:"profile,omitempty"`
+	// Weight. Absent: not a scorer.
+	Weight        *float64 `protobuf:"fixed64,2,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProfileUse) Reset() {
+	*x = ProfileUse{}
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProfileUse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProfileUse) ProtoMessage() {}
+
+func (x *ProfileUse) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProfileUse.ProtoReflect.Descriptor instead.
+func (*ProfileUse) Descriptor() ([]byte, []int) {
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ProfileUse) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+func (x *ProfileUse) GetWeight() float64 {
+	if x != nil && x.Weight != nil {
+		return *x.Weight
+	}
+	return 0
+}
+
 var File_pointsman_router_v1_router_proto protoreflect.FileDescriptor
 
 const file_pointsman_router_v1_router_proto_rawDesc = "" +
@@ -2062,21 +2637,66 @@ const file_pointsman_router_v1_router_proto_rawDesc = "" +
 	"\tpast_only\x18\x03 \x01(\bR\bpastOnly\"x\n" +
 	"\x16WatchDecisionsResponse\x129\n" +
 	"\bdecision\x18\x01 \x01(\v2\x1d.pointsman.router.v1.DecisionR\bdecision\x12#\n" +
-	"\rdropped_count\x18\x02 \x01(\x04R\fdroppedCount*\xbb\x01\n" +
+	"\rdropped_count\x18\x02 \x01(\x04R\fdroppedCount\"\x18\n" +
+	"\x16GetConfigStatusRequest\"\xeb\x02\n" +
+	"\x17GetConfigStatusResponse\x12\x1b\n" +
+	"\trouter_id\x18\x01 \x01(\tR\brouterId\x12\x16\n" +
+	"\x06source\x18\x02 \x01(\tR\x06source\x127\n" +
+	"\tload_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bloadTime\x12\x1d\n" +
+	"\n" +
+	"load_count\x18\x04 \x01(\x04R\tloadCount\x12%\n" +
+	"\x0eeffective_text\x18\x05 \x01(\tR\reffectiveText\x12=\n" +
+	"\bwarnings\x18\x06 \x03(\v2!.pointsman.router.v1.ConfigNoticeR\bwarnings\x12\x16\n" +
+	"\x06reload\x18\a \x01(\tR\x06reload\x12E\n" +
+	"\flast_refused\x18\b \x01(\v2\".pointsman.router.v1.RefusedConfigR\vlastRefused\"\x87\x01\n" +
+	"\rRefusedConfig\x12;\n" +
+	"\vrefuse_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"refuseTime\x129\n" +
+	"\x06faults\x18\x02 \x03(\v2!.pointsman.router.v1.ConfigNoticeR\x06faults\"\x80\x01\n" +
+	"\fConfigNotice\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
+	"\x04line\x18\x02 \x01(\rR\x04line\x12\x16\n" +
+	"\x06column\x18\x03 \x01(\rR\x06column\x12\x12\n" +
+	"\x04path\x18\x04 \x01(\tR\x04path\x12\x18\n" +
+	"\amessage\x18\x05 \x01(\tR\amessage\"@\n" +
+	"\x12CheckConfigRequest\x12\x16\n" +
+	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xac\x02\n" +
+	"\x13CheckConfigResponse\x129\n" +
+	"\x06faults\x18\x01 \x03(\v2!.pointsman.router.v1.ConfigNoticeR\x06faults\x12=\n" +
+	"\bwarnings\x18\x02 \x03(\v2!.pointsman.router.v1.ConfigNoticeR\bwarnings\x127\n" +
+	"\x05infos\x18\x03 \x03(\v2!.pointsman.router.v1.ConfigNoticeR\x05infos\x12%\n" +
+	"\x0eeffective_text\x18\x04 \x01(\tR\reffectiveText\x12;\n" +
+	"\aplugins\x18\x05 \x03(\v2!.pointsman.router.v1.ConfigPluginR\aplugins\"\xe7\x01\n" +
+	"\fConfigPlugin\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12\x12\n" +
+	"\x04role\x18\x03 \x01(\tR\x04role\x12\x18\n" +
+	"\aservice\x18\x04 \x01(\tR\aservice\x12'\n" +
+	"\x0fparameters_json\x18\x05 \x01(\tR\x0eparametersJson\x12\x1b\n" +
+	"\tfilled_in\x18\x06 \x01(\bR\bfilledIn\x12;\n" +
+	"\bprofiles\x18\a \x03(\v2\x1f.pointsman.router.v1.ProfileUseR\bprofiles\"N\n" +
+	"\n" +
+	"ProfileUse\x12\x18\n" +
+	"\aprofile\x18\x01 \x01(\tR\aprofile\x12\x1b\n" +
+	"\x06weight\x18\x02 \x01(\x01H\x00R\x06weight\x88\x01\x01B\t\n" +
+	"\a_weight*\xbb\x01\n" +
 	"\rScorerVerdict\x12\x1e\n" +
 	"\x1aSCORER_VERDICT_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15SCORER_VERDICT_SCORED\x10\x01\x12\x1c\n" +
 	"\x18SCORER_VERDICT_ABSTAINED\x10\x02\x12\x1a\n" +
 	"\x16SCORER_VERDICT_TIMEOUT\x10\x03\x12\x19\n" +
 	"\x15SCORER_VERDICT_FAILED\x10\x04\x12\x1a\n" +
-	"\x16SCORER_VERDICT_SKIPPED\x10\x052\xbf\x04\n" +
+	"\x16SCORER_VERDICT_SKIPPED\x10\x052\x8f\x06\n" +
 	"\rRouterService\x12K\n" +
 	"\x04Pick\x12 .pointsman.router.v1.PickRequest\x1a!.pointsman.router.v1.PickResponse\x12T\n" +
 	"\aRelease\x12#.pointsman.router.v1.ReleaseRequest\x1a$.pointsman.router.v1.ReleaseResponse\x12T\n" +
 	"\aExplain\x12#.pointsman.router.v1.ExplainRequest\x1a$.pointsman.router.v1.ExplainResponse\x12f\n" +
 	"\rListEndpoints\x12).pointsman.router.v1.ListEndpointsRequest\x1a*.pointsman.router.v1.ListEndpointsResponse\x12`\n" +
 	"\vListScorers\x12'.pointsman.router.v1.ListScorersRequest\x1a(.pointsman.router.v1.ListScorersResponse\x12k\n" +
-	"\x0eWatchDecisions\x12*.pointsman.router.v1.WatchDecisionsRequest\x1a+.pointsman.router.v1.WatchDecisionsResponse0\x01BJZHgithub.com/pointsman/pointsman/proto/gen/go/pointsman/router/v1;routerv1b\x06proto3"
+	"\x0eWatchDecisions\x12*.pointsman.router.v1.WatchDecisionsRequest\x1a+.pointsman.router.v1.WatchDecisionsResponse0\x01\x12l\n" +
+	"\x0fGetConfigStatus\x12+.pointsman.router.v1.GetConfigStatusRequest\x1a,.pointsman.router.v1.GetConfigStatusResponse\x12`\n" +
+	"\vCheckConfig\x12'.pointsman.router.v1.CheckConfigRequest\x1a(.pointsman.router.v1.CheckConfigResponseBJZHgithub.com/pointsman/pointsman/proto/gen/go/pointsman/router/v1;routerv1b\x06proto3"
 
 var (
 	file_pointsman_router_v1_router_proto_rawDescOnce sync.Once
@@ -2091,46 +2711,54 @@ func file_pointsman_router_v1_router_proto_rawDescGZIP() []byte {
 }
 
 var file_pointsman_router_v1_router_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pointsman_router_v1_router_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_pointsman_router_v1_router_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_pointsman_router_v1_router_proto_goTypes = []any{
-	(ScorerVerdict)(0),             // 0: pointsman.router.v1.ScorerVerdict
-	(*RequestDescription)(nil),     // 1: pointsman.router.v1.RequestDescription
-	(*Header)(nil),                 // 2: pointsman.router.v1.Header
-	(*PickRequest)(nil),            // 3: pointsman.router.v1.PickRequest
-	(*PickResponse)(nil),           // 4: pointsman.router.v1.PickResponse
-	(*PickedEndpoint)(nil),         // 5: pointsman.router.v1.PickedEndpoint
-	(*ReleaseRequest)(nil),         // 6: pointsman.router.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),        // 7: pointsman.router.v1.ReleaseResponse
-	(*ExplainRequest)(nil),         // 8: pointsman.router.v1.ExplainRequest
-	(*ExplainResponse)(nil),        // 9: pointsman.router.v1.ExplainResponse
-	(*Decision)(nil),               // 10: pointsman.router.v1.Decision
-	(*ProfileDecision)(nil),        // 11: pointsman.router.v1.ProfileDecision
-	(*ScorerDecision)(nil),         // 12: pointsman.router.v1.ScorerDecision
-	(*CandidateDecision)(nil),      // 13: pointsman.router.v1.CandidateDecision
-	(*CandidateScore)(nil),         // 14: pointsman.router.v1.CandidateScore
-	(*ListEndpointsRequest)(nil),   // 15: pointsman.router.v1.ListEndpointsRequest
-	(*ListEndpointsResponse)(nil),  // 16: pointsman.router.v1.ListEndpointsResponse
-	(*EndpointStatus)(nil),         // 17: pointsman.router.v1.EndpointStatus
-	(*ListScorersRequest)(nil),     // 18: pointsman.router.v1.ListScorersRequest
-	(*ListScorersResponse)(nil),    // 19: pointsman.router.v1.ListScorersResponse
-	(*ScorerStatus)(nil),           // 20: pointsman.router.v1.ScorerStatus
-	(*ScorerReplica)(nil),          // 21: pointsman.router.v1.ScorerReplica
-	(*WatchDecisionsRequest)(nil),  // 22: pointsman.router.v1.WatchDecisionsRequest
-	(*WatchDecisionsResponse)(nil), // 23: pointsman.router.v1.WatchDecisionsResponse
-	(*durationpb.Duration)(nil),    // 24: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),  // 25: google.protobuf.Timestamp
+	(ScorerVerdict)(0),              // 0: pointsman.router.v1.ScorerVerdict
+	(*RequestDescription)(nil),      // 1: pointsman.router.v1.RequestDescription
+	(*Header)(nil),                  // 2: pointsman.router.v1.Header
+	(*PickRequest)(nil),             // 3: pointsman.router.v1.PickRequest
+	(*PickResponse)(nil),            // 4: pointsman.router.v1.PickResponse
+	(*PickedEndpoint)(nil),          // 5: pointsman.router.v1.PickedEndpoint
+	(*ReleaseRequest)(nil),          // 6: pointsman.router.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),         // 7: pointsman.router.v1.ReleaseResponse
+	(*ExplainRequest)(nil),          // 8: pointsman.router.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 9: pointsman.router.v1.ExplainResponse
+	(*Decision)(nil),                // 10: pointsman.router.v1.Decision
+	(*ProfileDecision)(nil),         // 11: pointsman.router.v1.ProfileDecision
+	(*ScorerDecision)(nil),          // 12: pointsman.router.v1.ScorerDecision
+	(*CandidateDecision)(nil),       // 13: pointsman.router.v1.CandidateDecision
+	(*CandidateScore)(nil),          // 14: pointsman.router.v1.CandidateScore
+	(*ListEndpointsRequest)(nil),    // 15: pointsman.router.v1.ListEndpointsRequest
+	(*ListEndpointsResponse)(nil),   // 16: pointsman.router.v1.ListEndpointsResponse
+	(*EndpointStatus)(nil),          // 17: pointsman.router.v1.EndpointStatus
+	(*ListScorersRequest)(nil),      // 18: pointsman.router.v1.ListScorersRequest
+	(*ListScorersResponse)(nil),     // 19: pointsman.router.v1.ListScorersResponse
+	(*ScorerStatus)(nil),            // 20: pointsman.router.v1.ScorerStatus
+	(*ScorerReplica)(nil),           // 21: pointsman.router.v1.ScorerReplica
+	(*WatchDecisionsRequest)(nil),   // 22: pointsman.router.v1.WatchDecisionsRequest
+	(*WatchDecisionsResponse)(nil),  // 23: pointsman.router.v1.WatchDecisionsResponse
+	(*GetConfigStatusRequest)(nil),  // 24: pointsman.router.v1.GetConfigStatusRequest
+	(*GetConfigStatusResponse)(nil), // 25: pointsman.router.v1.GetConfigStatusResponse
+	(*RefusedConfig)(nil),           // 26: pointsman.router.v1.RefusedConfig
+	(*ConfigNotice)(nil),            // 27: pointsman.router.v1.ConfigNotice
+	(*CheckConfigRequest)(nil),      // 28: pointsman.router.v1.CheckConfigRequest
+	(*CheckConfigResponse)(nil),     // 29: pointsman.router.v1.CheckConfigResponse
+	(*ConfigPlugin)(nil),            // 30: pointsman.router.v1.ConfigPlugin
+	(*ProfileUse)(nil),              // 31: pointsman.router.v1.ProfileUse
+	(*durationpb.Duration)(nil),     // 32: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 33: google.protobuf.Timestamp
 }
 var file_pointsman_router_v1_router_proto_depIdxs = []int32{
 	2,  // 0: pointsman.router.v1.RequestDescription.headers:type_name -> pointsman.router.v1.Header
 	1,  // 1: pointsman.router.v1.PickRequest.request:type_name -> pointsman.router.v1.RequestDescription
-	24, // 2: pointsman.router.v1.PickRequest.lease:type_name -> google.protobuf.Duration
+	32, // 2: pointsman.router.v1.PickRequest.lease:type_name -> google.protobuf.Duration
 	5,  // 3: pointsman.router.v1.PickResponse.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
 	5,  // 4: pointsman.router.v1.PickResponse.fallbacks:type_name -> pointsman.router.v1.PickedEndpoint
 	2,  // 5: pointsman.router.v1.PickResponse.request_headers:type_name -> pointsman.router.v1.Header
 	1,  // 6: pointsman.router.v1.ExplainRequest.request:type_name -> pointsman.router.v1.RequestDescription
 	10, // 7: pointsman.router.v1.ExplainResponse.decision:type_name -> pointsman.router.v1.Decision
-	25, // 8: pointsman.router.v1.Decision.decide_time:type_name -> google.protobuf.Timestamp
-	24, // 9: pointsman.router.v1.Decision.elapsed:type_name -> google.protobuf.Duration
+	33, // 8: pointsman.router.v1.Decision.decide_time:type_name -> google.protobuf.Timestamp
+	32, // 9: pointsman.router.v1.Decision.elapsed:type_name -> google.protobuf.Duration
 	11, // 10: pointsman.router.v1.Decision.profiles:type_name -> pointsman.router.v1.ProfileDecision
 	5,  // 11: pointsman.router.v1.Decision.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
 	5,  // 12: pointsman.router.v1.Decision.fallbacks:type_name -> pointsman.router.v1.PickedEndpoint
@@ -2138,37 +2766,51 @@ var file_pointsman_router_v1_router_proto_depIdxs = []int32{
 	13, // 14: pointsman.router.v1.ProfileDecision.candidates:type_name -> pointsman.router.v1.CandidateDecision
 	5,  // 15: pointsman.router.v1.ProfileDecision.picked:type_name -> pointsman.router.v1.PickedEndpoint
 	0,  // 16: pointsman.router.v1.ScorerDecision.verdict:type_name -> pointsman.router.v1.ScorerVerdict
-	24, // 17: pointsman.router.v1.ScorerDecision.elapsed:type_name -> google.protobuf.Duration
-	24, // 18: pointsman.router.v1.ScorerDecision.state_age:type_name -> google.protobuf.Duration
+	32, // 17: pointsman.router.v1.ScorerDecision.elapsed:type_name -> google.protobuf.Duration
+	32, // 18: pointsman.router.v1.ScorerDecision.state_age:type_name -> google.protobuf.Duration
 	5,  // 19: pointsman.router.v1.CandidateDecision.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
 	14, // 20: pointsman.router.v1.CandidateDecision.scores:type_name -> pointsman.router.v1.CandidateScore
-	24, // 21: pointsman.router.v1.CandidateDecision.load_age:type_name -> google.protobuf.Duration
+	32, // 21: pointsman.router.v1.CandidateDecision.load_age:type_name -> google.protobuf.Duration
 	17, // 22: pointsman.router.v1.ListEndpointsResponse.endpoints:type_name -> pointsman.router.v1.EndpointStatus
-	24, // 23: pointsman.router.v1.ListEndpointsResponse.state_age:type_name -> google.protobuf.Duration
+	32, // 23: pointsman.router.v1.ListEndpointsResponse.state_age:type_name -> google.protobuf.Duration
 	5,  // 24: pointsman.router.v1.EndpointStatus.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
 	2,  // 25: pointsman.router.v1.EndpointStatus.labels:type_name -> pointsman.router.v1.Header
-	24, // 26: pointsman.router.v1.EndpointStatus.load_age:type_name -> google.protobuf.Duration
+	32, // 26: pointsman.router.v1.EndpointStatus.load_age:type_name -> google.protobuf.Duration
 	20, // 27: pointsman.router.v1.ListScorersResponse.scorers:type_name -> pointsman.router.v1.ScorerStatus
 	21, // 28: pointsman.router.v1.ScorerStatus.replicas:type_name -> pointsman.router.v1.ScorerReplica
-	24, // 29: pointsman.router.v1.ScorerStatus.last_error_age:type_name -> google.protobuf.Duration
+	32, // 29: pointsman.router.v1.ScorerStatus.last_error_age:type_name -> google.protobuf.Duration
 	10, // 30: pointsman.router.v1.WatchDecisionsResponse.decision:type_name -> pointsman.router.v1.Decision
-	3,  // 31: pointsman.router.v1.RouterService.Pick:input_type -> pointsman.router.v1.PickRequest
-	6,  // 32: pointsman.router.v1.RouterService.Release:input_type -> pointsman.router.v1.ReleaseRequest
-	8,  // 33: pointsman.router.v1.RouterService.Explain:input_type -> pointsman.router.v1.ExplainRequest
-	15, // 34: pointsman.router.v1.RouterService.ListEndpoints:input_type -> pointsman.router.v1.ListEndpointsRequest
-	18, // 35: pointsman.router.v1.RouterService.ListScorers:input_type -> pointsman.router.v1.ListScorersRequest
-	22, // 36: pointsman.router.v1.RouterService.WatchDecisions:input_type -> pointsman.router.v1.WatchDecisionsRequest
-	4,  // 37: pointsman.router.v1.RouterService.Pick:output_type -> pointsman.router.v1.PickResponse
-	7,  // 38: pointsman.router.v1.RouterService.Release:output_type -> pointsman.router.v1.ReleaseResponse
-	9,  // 39: pointsman.router.v1.RouterService.Explain:output_type -> pointsman.router.v1.ExplainResponse
-	16, // 40: pointsman.router.v1.RouterService.ListEndpoints:output_type -> pointsman.router.v1.ListEndpointsResponse
-	19, // 41: pointsman.router.v1.RouterService.ListScorers:output_type -> pointsman.router.v1.ListScorersResponse
-	23, // 42: pointsman.router.v1.RouterService.WatchDecisions:output_type -> pointsman.router.v1.WatchDecisionsResponse
-	37, // [37:43] is the sub-list for method output_type
-	31, // [31:37] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	33, // 31: pointsman.router.v1.GetConfigStatusResponse.load_time:type_name -> google.protobuf.Timestamp
+	27, // 32: pointsman.router.v1.GetConfigStatusResponse.warnings:type_name -> pointsman.router.v1.ConfigNotice
+	26, // 33: pointsman.router.v1.GetConfigStatusResponse.last_refused:type_name -> pointsman.router.v1.RefusedConfig
+	33, // 34: pointsman.router.v1.RefusedConfig.refuse_time:type_name -> google.protobuf.Timestamp
+	27, // 35: pointsman.router.v1.RefusedConfig.faults:type_name -> pointsman.router.v1.ConfigNotice
+	27, // 36: pointsman.router.v1.CheckConfigResponse.faults:type_name -> pointsman.router.v1.ConfigNotice
+	27, // 37: pointsman.router.v1.CheckConfigResponse.warnings:type_name -> pointsman.router.v1.ConfigNotice
+	27, // 38: pointsman.router.v1.CheckConfigResponse.infos:type_name -> pointsman.router.v1.ConfigNotice
+	30, // 39: pointsman.router.v1.CheckConfigResponse.plugins:type_name -> pointsman.router.v1.ConfigPlugin
+	31, // 40: pointsman.router.v1.ConfigPlugin.profiles:type_name -> pointsman.router.v1.ProfileUse
+	3,  // 41: pointsman.router.v1.RouterService.Pick:input_type -> pointsman.router.v1.PickRequest
+	6,  // 42: pointsman.router.v1.RouterService.Release:input_type -> pointsman.router.v1.ReleaseRequest
+	8,  // 43: pointsman.router.v1.RouterService.Explain:input_type -> pointsman.router.v1.ExplainRequest
+	15, // 44: pointsman.router.v1.RouterService.ListEndpoints:input_type -> pointsman.router.v1.ListEndpointsRequest
+	18, // 45: pointsman.router.v1.RouterService.ListScorers:input_type -> pointsman.router.v1.ListScorersRequest
+	22, // 46: pointsman.router.v1.RouterService.WatchDecisions:input_type -> pointsman.router.v1.WatchDecisionsRequest
+	24, // 47: pointsman.router.v1.RouterService.GetConfigStatus:input_type -> pointsman.router.v1.GetConfigStatusRequest
+	28, // 48: pointsman.router.v1.RouterService.CheckConfig:input_type -> pointsman.router.v1.CheckConfigRequest
+	4,  // 49: pointsman.router.v1.RouterService.Pick:output_type -> pointsman.router.v1.PickResponse
+	7,  // 50: pointsman.router.v1.RouterService.Release:output_type -> pointsman.router.v1.ReleaseResponse
+	9,  // 51: pointsman.router.v1.RouterService.Explain:output_type -> pointsman.router.v1.ExplainResponse
+	16, // 52: pointsman.router.v1.RouterService.ListEndpoints:output_type -> pointsman.router.v1.ListEndpointsResponse
+	19, // 53: pointsman.router.v1.RouterService.ListScorers:output_type -> pointsman.router.v1.ListScorersResponse
+	23, // 54: pointsman.router.v1.RouterService.WatchDecisions:output_type -> pointsman.router.v1.WatchDecisionsResponse
+	25, // 55: pointsman.router.v1.RouterService.GetConfigStatus:output_type -> pointsman.router.v1.GetConfigStatusResponse
+	29, // 56: pointsman.router.v1.RouterService.CheckConfig:output_type -> pointsman.router.v1.CheckConfigResponse
+	49, // [49:57] is the sub-list for method output_type
+	41, // [41:49] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_pointsman_router_v1_router_proto_init() }
@@ -2181,13 +2823,14 @@ func file_pointsman_router_v1_router_proto_init() {
 	file_pointsman_router_v1_router_proto_msgTypes[12].OneofWrappers = []any{}
 	file_pointsman_router_v1_router_proto_msgTypes[13].OneofWrappers = []any{}
 	file_pointsman_router_v1_router_proto_msgTypes[16].OneofWrappers = []any{}
+	file_pointsman_router_v1_router_proto_msgTypes[30].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pointsman_router_v1_router_proto_rawDesc), len(file_pointsman_router_v1_router_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,12 +22,14 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	RouterService_Pick_FullMethodName           = "/pointsman.router.v1.RouterService/Pick"
-	RouterService_Release_FullMethodName        = "/pointsman.router.v1.RouterService/Release"
-	RouterService_Explain_FullMethodName        = "/pointsman.router.v1.RouterService/Explain"
-	RouterService_ListEndpoints_FullMethodName  = "/pointsman.router.v1.RouterService/ListEndpoints"
-	RouterService_ListScorers_FullMethodName    = "/pointsman.router.v1.RouterService/ListScorers"
-	RouterService_WatchDecisions_FullMethodName = "/pointsman.router.v1.RouterService/WatchDecisions"
+	RouterService_Pick_FullMethodName            = "/pointsman.router.v1.RouterService/Pick"
+	RouterService_Release_FullMethodName         = "/pointsman.router.v1.RouterService/Release"
+	RouterService_Explain_FullMethodName         = "/pointsman.router.v1.RouterService/Explain"
+	RouterService_ListEndpoints_FullMethodName   = "/pointsman.router.v1.RouterService/ListEndpoints"
+	RouterService_ListScorers_FullMethodName     = "/pointsman.router.v1.RouterService/ListScorers"
+	RouterService_WatchDecisions_FullMethodName  = "/pointsman.router.v1.RouterService/WatchDecisions"
+	RouterService_GetConfigStatus_FullMethodName = "/pointsman.router.v1.RouterService/GetConfigStatus"
+	RouterService_CheckConfig_FullMethodName     = "/pointsman.router.v1.RouterService/CheckConfig"
 )
 
 // RouterServiceClient is the client API for RouterService service.
@@ -57,6 +59,12 @@ type RouterServiceClient interface {
 	// WatchDecisions streams decisions as they are made. A watcher that is too slow
 	// loses decisions; WatchDecisionsResponse.dropped_count says how many.
 	WatchDecisions(ctx context.Context, in *WatchDecisionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchDecisionsResponse], error)
+	// GetConfigStatus shows the routing configuration in use, and why a newer one was
+	// refused.
+	GetConfigStatus(ctx context.Context, in *GetConfigStatusRequest, opts ...grpc.CallOption) (*GetConfigStatusResponse, error)
+	// CheckConfig loads a configuration as the router would now, scorers' parameters
+	// checked by the scorers, and does not use it.
+	CheckConfig(ctx context.Context, in *CheckConfigRequest, opts ...grpc.CallOption) (*CheckConfigResponse, error)
 }
 
 type routerServiceClient struct {
@@ -136,6 +144,26 @@ func (c *routerServiceClient) WatchDecisions(ctx context.Context, in *WatchDecis
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RouterService_WatchDecisionsClient = grpc.ServerStreamingClient[WatchDecisionsResponse]
 
+func (c *routerServiceClient) GetConfigStatus(ctx context.Context, in *GetConfigStatusRequest, opts ...grpc.CallOption) (*GetConfigStatusResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetConfigStatusResponse)
+	err := c.cc.Invoke(ctx, RouterService_GetConfigStatus_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *routerServiceClient) CheckConfig(ctx context.Context, in *CheckConfigRequest, opts ...grpc.CallOption) (*CheckConfigResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckConfigResponse)
+	err := c.cc.Invoke(ctx, RouterService_CheckConfig_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RouterServiceServer is the server API for RouterService service.
 // All implementations must embed UnimplementedRouterServiceServer
 // for forward compatibility.
@@ -163,6 +191,12 @@ type RouterServiceServer interface {
 	// WatchDecisions streams decisions as they are made. A watcher that is too slow
 	// loses decisions; WatchDecisionsResponse.dropped_count says how many.
 	WatchDecisions(*WatchDecisionsRequest, grpc.ServerStreamingServer[WatchDecisionsResponse]) error
+	// GetConfigStatus shows the routing configuration in use, and why a newer one was
+	// refused.
+	GetConfigStatus(context.Context, *GetConfigStatusRequest) (*GetConfigStatusResponse, error)
+	// CheckConfig loads a configuration as the router would now, scorers' parameters
+	// checked by the scorers, and does not use it.
+	CheckConfig(context.Context, *CheckConfigRequest) (*CheckConfigResponse, error)
 	mustEmbedUnimplementedRouterServiceServer()
 }
 
@@ -190,6 +224,12 @@ func (UnimplementedRouterServiceServer) ListScorers(context.Context, *ListScorer
 }
 func (UnimplementedRouterServiceServer) WatchDecisions(*WatchDecisionsRequest, grpc.ServerStreamingServer[WatchDecisionsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchDecisions not implemented")
+}
+func (UnimplementedRouterServiceServer) GetConfigStatus(context.Context, *GetConfigStatusRequest) (*GetConfigStatusResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetConfigStatus not implemented")
+}
+func (UnimplementedRouterServiceServer) CheckConfig(context.Context, *CheckConfigRequest) (*CheckConfigResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CheckConfig not implemented")
 }
 func (UnimplementedRouterServiceServer) mustEmbedUnimplementedRouterServiceServer() {}
 func (UnimplementedRouterServiceServer) testEmbeddedByValue()                       {}
@@ -313,6 +353,42 @@ func _RouterService_WatchDecisions_Handler(srv interface{}, stream grpc.ServerSt
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type RouterService_WatchDecisionsServer = grpc.ServerStreamingServer[WatchDecisionsResponse]
 
+func _RouterService_GetConfigStatus_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetConfigStatusRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RouterServiceServer).GetConfigStatus(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RouterService_GetConfigStatus_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RouterServiceServer).GetConfigStatus(ctx, req.(*GetConfigStatusRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RouterService_CheckConfig_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckConfigRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RouterServiceServer).CheckConfig(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RouterService_CheckConfig_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RouterServiceServer).CheckConfig(ctx, req.(*CheckConfigRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RouterService_ServiceDesc is the grpc.ServiceDesc for RouterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -339,6 +415,14 @@ var RouterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListScorers",
 			Handler:    _RouterService_ListScorers_Handler,
+		},
+		{
+			MethodName: "GetConfigStatus",
+			Handler:    _RouterService_GetConfigStatus_Handler,
+		},
+		{
+			MethodName: "CheckConfig",
+			Handler:    _RouterService_CheckConfig_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
