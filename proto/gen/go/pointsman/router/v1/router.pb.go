@@ -680,7 +680,13 @@ type Decision struct {
 	// True for Explain.
 	DryRun bool `protobuf:"varint,12,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	// The router that decided.
-	RouterId      string `protobuf:"bytes,13,opt,name=router_id,json=routerId,proto3" json:"router_id,omitempty"`
+	RouterId string `protobuf:"bytes,13,opt,name=router_id,json=routerId,proto3" json:"router_id,omitempty"`
+	// Whether the request was let in. Absent: there was nobody who could have served
+	// it anyway, or the router does not ask.
+	Admission *Admission `protobuf:"bytes,14,opt,name=admission,proto3" json:"admission,omitempty"`
+	// Model that the client named, if another one took its place in model. Empty: none
+	// did.
+	ClientModel   string `protobuf:"bytes,15,opt,name=client_model,json=clientModel,proto3" json:"client_model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -806,6 +812,121 @@ func (x *Decision) GetRouterId() string {
 	return ""
 }
 
+func (x *Decision) GetAdmission() *Admission {
+	if x != nil {
+		return x.Admission
+	}
+	return nil
+}
+
+func (x *Decision) GetClientModel() string {
+	if x != nil {
+		return x.ClientModel
+	}
+	return ""
+}
+
+// Admission is whether a request was let in, and why.
+type Admission struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// True if it was turned away because there is no room.
+	Shed bool `protobuf:"varint,1,opt,name=shed,proto3" json:"shed,omitempty"`
+	// The request's priority.
+	Priority int32 `protobuf:"zigzag32,2,opt,name=priority,proto3" json:"priority,omitempty"`
+	// It is turned away when the endpoints are saturated.
+	Sheddable bool `protobuf:"varint,3,opt,name=sheddable,proto3" json:"sheddable,omitempty"`
+	// Why it is sheddable, in words. Empty: it is not.
+	SheddableBecause string `protobuf:"bytes,4,opt,name=sheddable_because,json=sheddableBecause,proto3" json:"sheddable_because,omitempty"`
+	// Saturation detector that was asked: a plug-in name. Empty: none was.
+	Detector string `protobuf:"bytes,5,opt,name=detector,proto3" json:"detector,omitempty"`
+	// What it said of the endpoints that could serve the request; 1 is its limit.
+	// Absent: it was not asked, since the request is let in whatever it says.
+	Saturation *float64 `protobuf:"fixed64,6,opt,name=saturation,proto3,oneof" json:"saturation,omitempty"`
+	// The detector takes them for saturated.
+	Saturated     bool `protobuf:"varint,7,opt,name=saturated,proto3" json:"saturated,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Admission) Reset() {
+	*x = Admission{}
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Admission) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Admission) ProtoMessage() {}
+
+func (x *Admission) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Admission.ProtoReflect.Descriptor instead.
+func (*Admission) Descriptor() ([]byte, []int) {
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Admission) GetShed() bool {
+	if x != nil {
+		return x.Shed
+	}
+	return false
+}
+
+func (x *Admission) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Admission) GetSheddable() bool {
+	if x != nil {
+		return x.Sheddable
+	}
+	return false
+}
+
+func (x *Admission) GetSheddableBecause() string {
+	if x != nil {
+		return x.SheddableBecause
+	}
+	return ""
+}
+
+func (x *Admission) GetDetector() string {
+	if x != nil {
+		return x.Detector
+	}
+	return ""
+}
+
+func (x *Admission) GetSaturation() float64 {
+	if x != nil && x.Saturation != nil {
+		return *x.Saturation
+	}
+	return 0
+}
+
+func (x *Admission) GetSaturated() bool {
+	if x != nil {
+		return x.Saturated
+	}
+	return false
+}
+
 // ProfileDecision is how one profile went.
 type ProfileDecision struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -836,7 +957,7 @@ type ProfileDecision struct {
 
 func (x *ProfileDecision) Reset() {
 	*x = ProfileDecision{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[10]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -848,7 +969,7 @@ func (x *ProfileDecision) String() string {
 func (*ProfileDecision) ProtoMessage() {}
 
 func (x *ProfileDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[10]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -861,7 +982,7 @@ func (x *ProfileDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileDecision.ProtoReflect.Descriptor instead.
 func (*ProfileDecision) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{10}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ProfileDecision) GetProfile() string {
@@ -961,7 +1082,7 @@ type ScorerDecision struct {
 
 func (x *ScorerDecision) Reset() {
 	*x = ScorerDecision{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[11]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -973,7 +1094,7 @@ func (x *ScorerDecision) String() string {
 func (*ScorerDecision) ProtoMessage() {}
 
 func (x *ScorerDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[11]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -986,7 +1107,7 @@ func (x *ScorerDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScorerDecision.ProtoReflect.Descriptor instead.
 func (*ScorerDecision) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{11}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ScorerDecision) GetPlugin() string {
@@ -1080,7 +1201,7 @@ type CandidateDecision struct {
 
 func (x *CandidateDecision) Reset() {
 	*x = CandidateDecision{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[12]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1213,7 @@ func (x *CandidateDecision) String() string {
 func (*CandidateDecision) ProtoMessage() {}
 
 func (x *CandidateDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[12]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1226,7 @@ func (x *CandidateDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CandidateDecision.ProtoReflect.Descriptor instead.
 func (*CandidateDecision) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{12}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CandidateDecision) GetEndpoint() *PickedEndpoint {
@@ -1190,7 +1311,7 @@ type CandidateScore struct {
 
 func (x *CandidateScore) Reset() {
 	*x = CandidateScore{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[13]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1202,7 +1323,7 @@ func (x *CandidateScore) String() string {
 func (*CandidateScore) ProtoMessage() {}
 
 func (x *CandidateScore) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[13]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1215,7 +1336,7 @@ func (x *CandidateScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CandidateScore.ProtoReflect.Descriptor instead.
 func (*CandidateScore) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{13}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CandidateScore) GetRaw() float64 {
@@ -1262,7 +1383,7 @@ type ListEndpointsRequest struct {
 
 func (x *ListEndpointsRequest) Reset() {
 	*x = ListEndpointsRequest{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[14]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1274,7 +1395,7 @@ func (x *ListEndpointsRequest) String() string {
 func (*ListEndpointsRequest) ProtoMessage() {}
 
 func (x *ListEndpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[14]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1287,7 +1408,7 @@ func (x *ListEndpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEndpointsRequest.ProtoReflect.Descriptor instead.
 func (*ListEndpointsRequest) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{14}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{15}
 }
 
 // ListEndpointsResponse is the roster.
@@ -1305,7 +1426,7 @@ type ListEndpointsResponse struct {
 
 func (x *ListEndpointsResponse) Reset() {
 	*x = ListEndpointsResponse{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[15]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1317,7 +1438,7 @@ func (x *ListEndpointsResponse) String() string {
 func (*ListEndpointsResponse) ProtoMessage() {}
 
 func (x *ListEndpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[15]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1330,7 +1451,7 @@ func (x *ListEndpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEndpointsResponse.ProtoReflect.Descriptor instead.
 func (*ListEndpointsResponse) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{15}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListEndpointsResponse) GetTableDigest() string {
@@ -1385,7 +1506,7 @@ type EndpointStatus struct {
 
 func (x *EndpointStatus) Reset() {
 	*x = EndpointStatus{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[16]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1397,7 +1518,7 @@ func (x *EndpointStatus) String() string {
 func (*EndpointStatus) ProtoMessage() {}
 
 func (x *EndpointStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[16]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1410,7 +1531,7 @@ func (x *EndpointStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointStatus.ProtoReflect.Descriptor instead.
 func (*EndpointStatus) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{16}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EndpointStatus) GetEndpoint() *PickedEndpoint {
@@ -1499,7 +1620,7 @@ type ListScorersRequest struct {
 
 func (x *ListScorersRequest) Reset() {
 	*x = ListScorersRequest{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[17]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1511,7 +1632,7 @@ func (x *ListScorersRequest) String() string {
 func (*ListScorersRequest) ProtoMessage() {}
 
 func (x *ListScorersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[17]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1524,7 +1645,7 @@ func (x *ListScorersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListScorersRequest.ProtoReflect.Descriptor instead.
 func (*ListScorersRequest) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{17}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{18}
 }
 
 // ListScorersResponse is the scorers.
@@ -1538,7 +1659,7 @@ type ListScorersResponse struct {
 
 func (x *ListScorersResponse) Reset() {
 	*x = ListScorersResponse{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[18]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1671,7 @@ func (x *ListScorersResponse) String() string {
 func (*ListScorersResponse) ProtoMessage() {}
 
 func (x *ListScorersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[18]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1684,7 @@ func (x *ListScorersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListScorersResponse.ProtoReflect.Descriptor instead.
 func (*ListScorersResponse) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{18}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListScorersResponse) GetScorers() []*ScorerStatus {
@@ -1606,7 +1727,7 @@ type ScorerStatus struct {
 
 func (x *ScorerStatus) Reset() {
 	*x = ScorerStatus{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[19]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1618,7 +1739,7 @@ func (x *ScorerStatus) String() string {
 func (*ScorerStatus) ProtoMessage() {}
 
 func (x *ScorerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[19]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1631,7 +1752,7 @@ func (x *ScorerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScorerStatus.ProtoReflect.Descriptor instead.
 func (*ScorerStatus) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{19}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ScorerStatus) GetName() string {
@@ -1733,7 +1854,7 @@ type ScorerReplica struct {
 
 func (x *ScorerReplica) Reset() {
 	*x = ScorerReplica{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[20]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1745,7 +1866,7 @@ func (x *ScorerReplica) String() string {
 func (*ScorerReplica) ProtoMessage() {}
 
 func (x *ScorerReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[20]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1758,7 +1879,7 @@ func (x *ScorerReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScorerReplica.ProtoReflect.Descriptor instead.
 func (*ScorerReplica) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{20}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ScorerReplica) GetAddress() string {
@@ -1797,7 +1918,7 @@ type WatchDecisionsRequest struct {
 
 func (x *WatchDecisionsRequest) Reset() {
 	*x = WatchDecisionsRequest{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[21]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1809,7 +1930,7 @@ func (x *WatchDecisionsRequest) String() string {
 func (*WatchDecisionsRequest) ProtoMessage() {}
 
 func (x *WatchDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[21]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1822,7 +1943,7 @@ func (x *WatchDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*WatchDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{21}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchDecisionsRequest) GetIncludeCandidates() bool {
@@ -1859,7 +1980,7 @@ type WatchDecisionsResponse struct {
 
 func (x *WatchDecisionsResponse) Reset() {
 	*x = WatchDecisionsResponse{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[22]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1871,7 +1992,7 @@ func (x *WatchDecisionsResponse) String() string {
 func (*WatchDecisionsResponse) ProtoMessage() {}
 
 func (x *WatchDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[22]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1884,7 +2005,7 @@ func (x *WatchDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*WatchDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{22}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WatchDecisionsResponse) GetDecision() *Decision {
@@ -1910,7 +2031,7 @@ type GetConfigStatusRequest struct {
 
 func (x *GetConfigStatusRequest) Reset() {
 	*x = GetConfigStatusRequest{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[23]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1922,7 +2043,7 @@ func (x *GetConfigStatusRequest) String() string {
 func (*GetConfigStatusRequest) ProtoMessage() {}
 
 func (x *GetConfigStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[23]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1935,7 +2056,7 @@ func (x *GetConfigStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigStatusRequest) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{23}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{24}
 }
 
 // GetConfigStatusResponse is the routing configuration in use.
@@ -1963,7 +2084,7 @@ type GetConfigStatusResponse struct {
 
 func (x *GetConfigStatusResponse) Reset() {
 	*x = GetConfigStatusResponse{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[24]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1975,7 +2096,7 @@ func (x *GetConfigStatusResponse) String() string {
 func (*GetConfigStatusResponse) ProtoMessage() {}
 
 func (x *GetConfigStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[24]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1988,7 +2109,7 @@ func (x *GetConfigStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetConfigStatusResponse) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{24}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetConfigStatusResponse) GetRouterId() string {
@@ -2060,7 +2181,7 @@ type RefusedConfig struct {
 
 func (x *RefusedConfig) Reset() {
 	*x = RefusedConfig{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[25]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2193,7 @@ func (x *RefusedConfig) String() string {
 func (*RefusedConfig) ProtoMessage() {}
 
 func (x *RefusedConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[25]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2085,7 +2206,7 @@ func (x *RefusedConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedConfig.ProtoReflect.Descriptor instead.
 func (*RefusedConfig) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{25}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RefusedConfig) GetRefuseTime() *timestamppb.Timestamp {
@@ -2121,7 +2242,7 @@ type ConfigNotice struct {
 
 func (x *ConfigNotice) Reset() {
 	*x = ConfigNotice{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[26]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2133,7 +2254,7 @@ func (x *ConfigNotice) String() string {
 func (*ConfigNotice) ProtoMessage() {}
 
 func (x *ConfigNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[26]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2146,7 +2267,7 @@ func (x *ConfigNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigNotice.ProtoReflect.Descriptor instead.
 func (*ConfigNotice) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{26}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ConfigNotice) GetSource() string {
@@ -2197,7 +2318,7 @@ type CheckConfigRequest struct {
 
 func (x *CheckConfigRequest) Reset() {
 	*x = CheckConfigRequest{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[27]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2209,7 +2330,7 @@ func (x *CheckConfigRequest) String() string {
 func (*CheckConfigRequest) ProtoMessage() {}
 
 func (x *CheckConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[27]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2222,7 +2343,7 @@ func (x *CheckConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigRequest.ProtoReflect.Descriptor instead.
 func (*CheckConfigRequest) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{27}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CheckConfigRequest) GetSource() string {
@@ -2258,7 +2379,7 @@ type CheckConfigResponse struct {
 
 func (x *CheckConfigResponse) Reset() {
 	*x = CheckConfigResponse{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[28]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2270,7 +2391,7 @@ func (x *CheckConfigResponse) String() string {
 func (*CheckConfigResponse) ProtoMessage() {}
 
 func (x *CheckConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[28]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2283,7 +2404,7 @@ func (x *CheckConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigResponse.ProtoReflect.Descriptor instead.
 func (*CheckConfigResponse) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{28}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CheckConfigResponse) GetFaults() []*ConfigNotice {
@@ -2344,7 +2465,7 @@ type ConfigPlugin struct {
 
 func (x *ConfigPlugin) Reset() {
 	*x = ConfigPlugin{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[29]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2356,7 +2477,7 @@ func (x *ConfigPlugin) String() string {
 func (*ConfigPlugin) ProtoMessage() {}
 
 func (x *ConfigPlugin) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[29]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2369,7 +2490,7 @@ func (x *ConfigPlugin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigPlugin.ProtoReflect.Descriptor instead.
 func (*ConfigPlugin) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{29}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ConfigPlugin) GetName() string {
@@ -2434,7 +2555,7 @@ type ProfileUse struct {
 
 func (x *ProfileUse) Reset() {
 	*x = ProfileUse{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[30]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +2567,7 @@ func (x *ProfileUse) String() string {
 func (*ProfileUse) ProtoMessage() {}
 
 func (x *ProfileUse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[30]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +2580,7 @@ func (x *ProfileUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileUse.ProtoReflect.Descriptor instead.
 func (*ProfileUse) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{30}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ProfileUse) GetProfile() string {
@@ -2520,7 +2641,7 @@ const file_pointsman_router_v1_router_proto_rawDesc = "" +
 	"\x0eExplainRequest\x12A\n" +
 	"\arequest\x18\x01 \x01(\v2'.pointsman.router.v1.RequestDescriptionR\arequest\"L\n" +
 	"\x0fExplainResponse\x129\n" +
-	"\bdecision\x18\x01 \x01(\v2\x1d.pointsman.router.v1.DecisionR\bdecision\"\xac\x04\n" +
+	"\bdecision\x18\x01 \x01(\v2\x1d.pointsman.router.v1.DecisionR\bdecision\"\x8d\x05\n" +
 	"\bDecision\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12;\n" +
@@ -2537,7 +2658,20 @@ const file_pointsman_router_v1_router_proto_rawDesc = "" +
 	" \x03(\v2#.pointsman.router.v1.PickedEndpointR\tfallbacks\x12\x14\n" +
 	"\x05error\x18\v \x01(\tR\x05error\x12\x17\n" +
 	"\adry_run\x18\f \x01(\bR\x06dryRun\x12\x1b\n" +
-	"\trouter_id\x18\r \x01(\tR\brouterId\"\x8d\x03\n" +
+	"\trouter_id\x18\r \x01(\tR\brouterId\x12<\n" +
+	"\tadmission\x18\x0e \x01(\v2\x1e.pointsman.router.v1.AdmissionR\tadmission\x12!\n" +
+	"\fclient_model\x18\x0f \x01(\tR\vclientModel\"\xf4\x01\n" +
+	"\tAdmission\x12\x12\n" +
+	"\x04shed\x18\x01 \x01(\bR\x04shed\x12\x1a\n" +
+	"\bpriority\x18\x02 \x01(\x11R\bpriority\x12\x1c\n" +
+	"\tsheddable\x18\x03 \x01(\bR\tsheddable\x12+\n" +
+	"\x11sheddable_because\x18\x04 \x01(\tR\x10sheddableBecause\x12\x1a\n" +
+	"\bdetector\x18\x05 \x01(\tR\bdetector\x12#\n" +
+	"\n" +
+	"saturation\x18\x06 \x01(\x01H\x00R\n" +
+	"saturation\x88\x01\x01\x12\x1c\n" +
+	"\tsaturated\x18\a \x01(\bR\tsaturatedB\r\n" +
+	"\v_saturation\"\x8d\x03\n" +
 	"\x0fProfileDecision\x12\x18\n" +
 	"\aprofile\x18\x01 \x01(\tR\aprofile\x12=\n" +
 	"\ascorers\x18\x02 \x03(\v2#.pointsman.router.v1.ScorerDecisionR\ascorers\x12F\n" +
@@ -2711,7 +2845,7 @@ func file_pointsman_router_v1_router_proto_rawDescGZIP() []byte {
 }
 
 var file_pointsman_router_v1_router_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pointsman_router_v1_router_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_pointsman_router_v1_router_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_pointsman_router_v1_router_proto_goTypes = []any{
 	(ScorerVerdict)(0),              // 0: pointsman.router.v1.ScorerVerdict
 	(*RequestDescription)(nil),      // 1: pointsman.router.v1.RequestDescription
@@ -2724,93 +2858,95 @@ var file_pointsman_router_v1_router_proto_goTypes = []any{
 	(*ExplainRequest)(nil),          // 8: pointsman.router.v1.ExplainRequest
 	(*ExplainResponse)(nil),         // 9: pointsman.router.v1.ExplainResponse
 	(*Decision)(nil),                // 10: pointsman.router.v1.Decision
-	(*ProfileDecision)(nil),         // 11: pointsman.router.v1.ProfileDecision
-	(*ScorerDecision)(nil),          // 12: pointsman.router.v1.ScorerDecision
-	(*CandidateDecision)(nil),       // 13: pointsman.router.v1.CandidateDecision
-	(*CandidateScore)(nil),          // 14: pointsman.router.v1.CandidateScore
-	(*ListEndpointsRequest)(nil),    // 15: pointsman.router.v1.ListEndpointsRequest
-	(*ListEndpointsResponse)(nil),   // 16: pointsman.router.v1.ListEndpointsResponse
-	(*EndpointStatus)(nil),          // 17: pointsman.router.v1.EndpointStatus
-	(*ListScorersRequest)(nil),      // 18: pointsman.router.v1.ListScorersRequest
-	(*ListScorersResponse)(nil),     // 19: pointsman.router.v1.ListScorersResponse
-	(*ScorerStatus)(nil),            // 20: pointsman.router.v1.ScorerStatus
-	(*ScorerReplica)(nil),           // 21: pointsman.router.v1.ScorerReplica
-	(*WatchDecisionsRequest)(nil),   // 22: pointsman.router.v1.WatchDecisionsRequest
-	(*WatchDecisionsResponse)(nil),  // 23: pointsman.router.v1.WatchDecisionsResponse
-	(*GetConfigStatusRequest)(nil),  // 24: pointsman.router.v1.GetConfigStatusRequest
-	(*GetConfigStatusResponse)(nil), // 25: pointsman.router.v1.GetConfigStatusResponse
-	(*RefusedConfig)(nil),           // 26: pointsman.router.v1.RefusedConfig
-	(*ConfigNotice)(nil),            // 27: pointsman.router.v1.ConfigNotice
-	(*CheckConfigRequest)(nil),      // 28: pointsman.router.v1.CheckConfigRequest
-	(*CheckConfigResponse)(nil),     // 29: pointsman.router.v1.CheckConfigResponse
-	(*ConfigPlugin)(nil),            // 30: pointsman.router.v1.ConfigPlugin
-	(*ProfileUse)(nil),              // 31: pointsman.router.v1.ProfileUse
-	(*durationpb.Duration)(nil),     // 32: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),   // 33: google.protobuf.Timestamp
+	(*Admission)(nil),               // 11: pointsman.router.v1.Admission
+	(*ProfileDecision)(nil),         // 12: pointsman.router.v1.ProfileDecision
+	(*ScorerDecision)(nil),          // 13: pointsman.router.v1.ScorerDecision
+	(*CandidateDecision)(nil),       // 14: pointsman.router.v1.CandidateDecision
+	(*CandidateScore)(nil),          // 15: pointsman.router.v1.CandidateScore
+	(*ListEndpointsRequest)(nil),    // 16: pointsman.router.v1.ListEndpointsRequest
+	(*ListEndpointsResponse)(nil),   // 17: pointsman.router.v1.ListEndpointsResponse
+	(*EndpointStatus)(nil),          // 18: pointsman.router.v1.EndpointStatus
+	(*ListScorersRequest)(nil),      // 19: pointsman.router.v1.ListScorersRequest
+	(*ListScorersResponse)(nil),     // 20: pointsman.router.v1.ListScorersResponse
+	(*ScorerStatus)(nil),            // 21: pointsman.router.v1.ScorerStatus
+	(*ScorerReplica)(nil),           // 22: pointsman.router.v1.ScorerReplica
+	(*WatchDecisionsRequest)(nil),   // 23: pointsman.router.v1.WatchDecisionsRequest
+	(*WatchDecisionsResponse)(nil),  // 24: pointsman.router.v1.WatchDecisionsResponse
+	(*GetConfigStatusRequest)(nil),  // 25: pointsman.router.v1.GetConfigStatusRequest
+	(*GetConfigStatusResponse)(nil), // 26: pointsman.router.v1.GetConfigStatusResponse
+	(*RefusedConfig)(nil),           // 27: pointsman.router.v1.RefusedConfig
+	(*ConfigNotice)(nil),            // 28: pointsman.router.v1.ConfigNotice
+	(*CheckConfigRequest)(nil),      // 29: pointsman.router.v1.CheckConfigRequest
+	(*CheckConfigResponse)(nil),     // 30: pointsman.router.v1.CheckConfigResponse
+	(*ConfigPlugin)(nil),            // 31: pointsman.router.v1.ConfigPlugin
+	(*ProfileUse)(nil),              // 32: pointsman.router.v1.ProfileUse
+	(*durationpb.Duration)(nil),     // 33: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 34: google.protobuf.Timestamp
 }
 var file_pointsman_router_v1_router_proto_depIdxs = []int32{
 	2,  // 0: pointsman.router.v1.RequestDescription.headers:type_name -> pointsman.router.v1.Header
 	1,  // 1: pointsman.router.v1.PickRequest.request:type_name -> pointsman.router.v1.RequestDescription
-	32, // 2: pointsman.router.v1.PickRequest.lease:type_name -> google.protobuf.Duration
+	33, // 2: pointsman.router.v1.PickRequest.lease:type_name -> google.protobuf.Duration
 	5,  // 3: pointsman.router.v1.PickResponse.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
 	5,  // 4: pointsman.router.v1.PickResponse.fallbacks:type_name -> pointsman.router.v1.PickedEndpoint
 	2,  // 5: pointsman.router.v1.PickResponse.request_headers:type_name -> pointsman.router.v1.Header
 	1,  // 6: pointsman.router.v1.ExplainRequest.request:type_name -> pointsman.router.v1.RequestDescription
 	10, // 7: pointsman.router.v1.ExplainResponse.decision:type_name -> pointsman.router.v1.Decision
-	33, // 8: pointsman.router.v1.Decision.decide_time:type_name -> google.protobuf.Timestamp
-	32, // 9: pointsman.router.v1.Decision.elapsed:type_name -> google.protobuf.Duration
-	11, // 10: pointsman.router.v1.Decision.profiles:type_name -> pointsman.router.v1.ProfileDecision
+	34, // 8: pointsman.router.v1.Decision.decide_time:type_name -> google.protobuf.Timestamp
+	33, // 9: pointsman.router.v1.Decision.elapsed:type_name -> google.protobuf.Duration
+	12, // 10: pointsman.router.v1.Decision.profiles:type_name -> pointsman.router.v1.ProfileDecision
 	5,  // 11: pointsman.router.v1.Decision.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
 	5,  // 12: pointsman.router.v1.Decision.fallbacks:type_name -> pointsman.router.v1.PickedEndpoint
-	12, // 13: pointsman.router.v1.ProfileDecision.scorers:type_name -> pointsman.router.v1.ScorerDecision
-	13, // 14: pointsman.router.v1.ProfileDecision.candidates:type_name -> pointsman.router.v1.CandidateDecision
-	5,  // 15: pointsman.router.v1.ProfileDecision.picked:type_name -> pointsman.router.v1.PickedEndpoint
-	0,  // 16: pointsman.router.v1.ScorerDecision.verdict:type_name -> pointsman.router.v1.ScorerVerdict
-	32, // 17: pointsman.router.v1.ScorerDecision.elapsed:type_name -> google.protobuf.Duration
-	32, // 18: pointsman.router.v1.ScorerDecision.state_age:type_name -> google.protobuf.Duration
-	5,  // 19: pointsman.router.v1.CandidateDecision.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
-	14, // 20: pointsman.router.v1.CandidateDecision.scores:type_name -> pointsman.router.v1.CandidateScore
-	32, // 21: pointsman.router.v1.CandidateDecision.load_age:type_name -> google.protobuf.Duration
-	17, // 22: pointsman.router.v1.ListEndpointsResponse.endpoints:type_name -> pointsman.router.v1.EndpointStatus
-	32, // 23: pointsman.router.v1.ListEndpointsResponse.state_age:type_name -> google.protobuf.Duration
-	5,  // 24: pointsman.router.v1.EndpointStatus.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
-	2,  // 25: pointsman.router.v1.EndpointStatus.labels:type_name -> pointsman.router.v1.Header
-	32, // 26: pointsman.router.v1.EndpointStatus.load_age:type_name -> google.protobuf.Duration
-	20, // 27: pointsman.router.v1.ListScorersResponse.scorers:type_name -> pointsman.router.v1.ScorerStatus
-	21, // 28: pointsman.router.v1.ScorerStatus.replicas:type_name -> pointsman.router.v1.ScorerReplica
-	32, // 29: pointsman.router.v1.ScorerStatus.last_error_age:type_name -> google.protobuf.Duration
-	10, // 30: pointsman.router.v1.WatchDecisionsResponse.decision:type_name -> pointsman.router.v1.Decision
-	33, // 31: pointsman.router.v1.GetConfigStatusResponse.load_time:type_name -> google.protobuf.Timestamp
-	27, // 32: pointsman.router.v1.GetConfigStatusResponse.warnings:type_name -> pointsman.router.v1.ConfigNotice
-	26, // 33: pointsman.router.v1.GetConfigStatusResponse.last_refused:type_name -> pointsman.router.v1.RefusedConfig
-	33, // 34: pointsman.router.v1.RefusedConfig.refuse_time:type_name -> google.protobuf.Timestamp
-	27, // 35: pointsman.router.v1.RefusedConfig.faults:type_name -> pointsman.router.v1.ConfigNotice
-	27, // 36: pointsman.router.v1.CheckConfigResponse.faults:type_name -> pointsman.router.v1.ConfigNotice
-	27, // 37: pointsman.router.v1.CheckConfigResponse.warnings:type_name -> pointsman.router.v1.ConfigNotice
-	27, // 38: pointsman.router.v1.CheckConfigResponse.infos:type_name -> pointsman.router.v1.ConfigNotice
-	30, // 39: pointsman.router.v1.CheckConfigResponse.plugins:type_name -> pointsman.router.v1.ConfigPlugin
-	31, // 40: pointsman.router.v1.ConfigPlugin.profiles:type_name -> pointsman.router.v1.ProfileUse
-	3,  // 41: pointsman.router.v1.RouterService.Pick:input_type -> pointsman.router.v1.PickRequest
-	6,  // 42: pointsman.router.v1.RouterService.Release:input_type -> pointsman.router.v1.ReleaseRequest
-	8,  // 43: pointsman.router.v1.RouterService.Explain:input_type -> pointsman.router.v1.ExplainRequest
-	15, // 44: pointsman.router.v1.RouterService.ListEndpoints:input_type -> pointsman.router.v1.ListEndpointsRequest
-	18, // 45: pointsman.router.v1.RouterService.ListScorers:input_type -> pointsman.router.v1.ListScorersRequest
-	22, // 46: pointsman.router.v1.RouterService.WatchDecisions:input_type -> pointsman.router.v1.WatchDecisionsRequest
-	24, // 47: pointsman.router.v1.RouterService.GetConfigStatus:input_type -> pointsman.router.v1.GetConfigStatusRequest
-	28, // 48: pointsman.router.v1.RouterService.CheckConfig:input_type -> pointsman.router.v1.CheckConfigRequest
-	4,  // 49: pointsman.router.v1.RouterService.Pick:output_type -> pointsman.router.v1.PickResponse
-	7,  // 50: pointsman.router.v1.RouterService.Release:output_type -> pointsman.router.v1.ReleaseResponse
-	9,  // 51: pointsman.router.v1.RouterService.Explain:output_type -> pointsman.router.v1.ExplainResponse
-	16, // 52: pointsman.router.v1.RouterService.ListEndpoints:output_type -> pointsman.router.v1.ListEndpointsResponse
-	19, // 53: pointsman.router.v1.RouterService.ListScorers:output_type -> pointsman.router.v1.ListScorersResponse
-	23, // 54: pointsman.router.v1.RouterService.WatchDecisions:output_type -> pointsman.router.v1.WatchDecisionsResponse
-	25, // 55: pointsman.router.v1.RouterService.GetConfigStatus:output_type -> pointsman.router.v1.GetConfigStatusResponse
-	29, // 56: pointsman.router.v1.RouterService.CheckConfig:output_type -> pointsman.router.v1.CheckConfigResponse
-	49, // [49:57] is the sub-list for method output_type
-	41, // [41:49] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	11, // 13: pointsman.router.v1.Decision.admission:type_name -> pointsman.router.v1.Admission
+	13, // 14: pointsman.router.v1.ProfileDecision.scorers:type_name -> pointsman.router.v1.ScorerDecision
+	14, // 15: pointsman.router.v1.ProfileDecision.candidates:type_name -> pointsman.router.v1.CandidateDecision
+	5,  // 16: pointsman.router.v1.ProfileDecision.picked:type_name -> pointsman.router.v1.PickedEndpoint
+	0,  // 17: pointsman.router.v1.ScorerDecision.verdict:type_name -> pointsman.router.v1.ScorerVerdict
+	33, // 18: pointsman.router.v1.ScorerDecision.elapsed:type_name -> google.protobuf.Duration
+	33, // 19: pointsman.router.v1.ScorerDecision.state_age:type_name -> google.protobuf.Duration
+	5,  // 20: pointsman.router.v1.CandidateDecision.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
+	15, // 21: pointsman.router.v1.CandidateDecision.scores:type_name -> pointsman.router.v1.CandidateScore
+	33, // 22: pointsman.router.v1.CandidateDecision.load_age:type_name -> google.protobuf.Duration
+	18, // 23: pointsman.router.v1.ListEndpointsResponse.endpoints:type_name -> pointsman.router.v1.EndpointStatus
+	33, // 24: pointsman.router.v1.ListEndpointsResponse.state_age:type_name -> google.protobuf.Duration
+	5,  // 25: pointsman.router.v1.EndpointStatus.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
+	2,  // 26: pointsman.router.v1.EndpointStatus.labels:type_name -> pointsman.router.v1.Header
+	33, // 27: pointsman.router.v1.EndpointStatus.load_age:type_name -> google.protobuf.Duration
+	21, // 28: pointsman.router.v1.ListScorersResponse.scorers:type_name -> pointsman.router.v1.ScorerStatus
+	22, // 29: pointsman.router.v1.ScorerStatus.replicas:type_name -> pointsman.router.v1.ScorerReplica
+	33, // 30: pointsman.router.v1.ScorerStatus.last_error_age:type_name -> google.protobuf.Duration
+	10, // 31: pointsman.router.v1.WatchDecisionsResponse.decision:type_name -> pointsman.router.v1.Decision
+	34, // 32: pointsman.router.v1.GetConfigStatusResponse.load_time:type_name -> google.protobuf.Timestamp
+	28, // 33: pointsman.router.v1.GetConfigStatusResponse.warnings:type_name -> pointsman.router.v1.ConfigNotice
+	27, // 34: pointsman.router.v1.GetConfigStatusResponse.last_refused:type_name -> pointsman.router.v1.RefusedConfig
+	34, // 35: pointsman.router.v1.RefusedConfig.refuse_time:type_name -> google.protobuf.Timestamp
+	28, // 36: pointsman.router.v1.RefusedConfig.faults:type_name -> pointsman.router.v1.ConfigNotice
+	28, // 37: pointsman.router.v1.CheckConfigResponse.faults:type_name -> pointsman.router.v1.ConfigNotice
+	28, // 38: pointsman.router.v1.CheckConfigResponse.warnings:type_name -> pointsman.router.v1.ConfigNotice
+	28, // 39: pointsman.router.v1.CheckConfigResponse.infos:type_name -> pointsman.router.v1.ConfigNotice
+	31, // 40: pointsman.router.v1.CheckConfigResponse.plugins:type_name -> pointsman.router.v1.ConfigPlugin
+	32, // 41: pointsman.router.v1.ConfigPlugin.profiles:type_name -> pointsman.router.v1.ProfileUse
+	3,  // 42: pointsman.router.v1.RouterService.Pick:input_type -> pointsman.router.v1.PickRequest
+	6,  // 43: pointsman.router.v1.RouterService.Release:input_type -> pointsman.router.v1.ReleaseRequest
+	8,  // 44: pointsman.router.v1.RouterService.Explain:input_type -> pointsman.router.v1.ExplainRequest
+	16, // 45: pointsman.router.v1.RouterService.ListEndpoints:input_type -> pointsman.router.v1.ListEndpointsRequest
+	19, // 46: pointsman.router.v1.RouterService.ListScorers:input_type -> pointsman.router.v1.ListScorersRequest
+	23, // 47: pointsman.router.v1.RouterService.WatchDecisions:input_type -> pointsman.router.v1.WatchDecisionsRequest
+	25, // 48: pointsman.router.v1.RouterService.GetConfigStatus:input_type -> pointsman.router.v1.GetConfigStatusRequest
+	29, // 49: pointsman.router.v1.RouterService.CheckConfig:input_type -> pointsman.router.v1.CheckConfigRequest
+	4,  // 50: pointsman.router.v1.RouterService.Pick:output_type -> pointsman.router.v1.PickResponse
+	7,  // 51: pointsman.router.v1.RouterService.Release:output_type -> pointsman.router.v1.ReleaseResponse
+	9,  // 52: pointsman.router.v1.RouterService.Explain:output_type -> pointsman.router.v1.ExplainResponse
+	17, // 53: pointsman.router.v1.RouterService.ListEndpoints:output_type -> pointsman.router.v1.ListEndpointsResponse
+	20, // 54: pointsman.router.v1.RouterService.ListScorers:output_type -> pointsman.router.v1.ListScorersResponse
+	24, // 55: pointsman.router.v1.RouterService.WatchDecisions:output_type -> pointsman.router.v1.WatchDecisionsResponse
+	26, // 56: pointsman.router.v1.RouterService.GetConfigStatus:output_type -> pointsman.router.v1.GetConfigStatusResponse
+	30, // 57: pointsman.router.v1.RouterService.CheckConfig:output_type -> pointsman.router.v1.CheckConfigResponse
+	50, // [50:58] is the sub-list for method output_type
+	42, // [42:50] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_pointsman_router_v1_router_proto_init() }
@@ -2819,18 +2955,19 @@ func file_pointsman_router_v1_router_proto_init() {
 		return
 	}
 	file_pointsman_router_v1_router_proto_msgTypes[5].OneofWrappers = []any{}
-	file_pointsman_router_v1_router_proto_msgTypes[11].OneofWrappers = []any{}
+	file_pointsman_router_v1_router_proto_msgTypes[10].OneofWrappers = []any{}
 	file_pointsman_router_v1_router_proto_msgTypes[12].OneofWrappers = []any{}
 	file_pointsman_router_v1_router_proto_msgTypes[13].OneofWrappers = []any{}
-	file_pointsman_router_v1_router_proto_msgTypes[16].OneofWrappers = []any{}
-	file_pointsman_router_v1_router_proto_msgTypes[30].OneofWrappers = []any{}
+	file_pointsman_router_v1_router_proto_msgTypes[14].OneofWrappers = []any{}
+	file_pointsman_router_v1_router_proto_msgTypes[17].OneofWrappers = []any{}
+	file_pointsman_router_v1_router_proto_msgTypes[31].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pointsman_router_v1_router_proto_rawDesc), len(file_pointsman_router_v1_router_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

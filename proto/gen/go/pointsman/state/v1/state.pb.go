@@ -29,6 +29,63 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Criticality says how badly a model's requests are needed.
+type Criticality int32
+
+const (
+	// Not said: standard.
+	Criticality_CRITICALITY_UNSPECIFIED Criticality = 0
+	// Never shed.
+	Criticality_CRITICALITY_CRITICAL Criticality = 1
+	// Shed when there is no room.
+	Criticality_CRITICALITY_STANDARD Criticality = 2
+	// Shed when there is no room, before standard ones where there is an order.
+	Criticality_CRITICALITY_SHEDDABLE Criticality = 3
+)
+
+// Enum value maps for Criticality.
+var (
+	Criticality_name = map[int32]string{
+		0: "CRITICALITY_UNSPECIFIED",
+		1: "CRITICALITY_CRITICAL",
+		2: "CRITICALITY_STANDARD",
+		3: "CRITICALITY_SHEDDABLE",
+	}
+	Criticality_value = map[string]int32{
+		"CRITICALITY_UNSPECIFIED": 0,
+		"CRITICALITY_CRITICAL":    1,
+		"CRITICALITY_STANDARD":    2,
+		"CRITICALITY_SHEDDABLE":   3,
+	}
+)
+
+func (x Criticality) Enum() *Criticality {
+	p := new(Criticality)
+	*p = x
+	return p
+}
+
+func (x Criticality) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Criticality) Descriptor() protoreflect.EnumDescriptor {
+	return file_pointsman_state_v1_state_proto_enumTypes[0].Descriptor()
+}
+
+func (Criticality) Type() protoreflect.EnumType {
+	return &file_pointsman_state_v1_state_proto_enumTypes[0]
+}
+
+func (x Criticality) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Criticality.Descriptor instead.
+func (Criticality) EnumDescriptor() ([]byte, []int) {
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{0}
+}
+
 // Stamp is who says it, and the how-many-eth message of theirs on the subject it is.
 type Stamp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -535,6 +592,447 @@ func (x *EndpointAdapters) GetMaxCount() uint32 {
 	return 0
 }
 
+// PoolPolicy is what operators say of requests, where EndpointTable is about who
+// serves them: how important they are, and which model answers to which name.
+//
+// Published when it changes and every 2 s, after the collector knows its endpoints;
+// an empty one says that there are no such objects. Lists are in order of
+// precedence: of two that say something of the same name the first counts.
+// Subject: pointsman.v1.<pool>.policy
+type PoolPolicy struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Who says it.
+	Stamp *Stamp `protobuf:"bytes,1,opt,name=stamp,proto3" json:"stamp,omitempty"`
+	// REQUIRED. Stands for the contents: XXH64, seed 0, over the other fields as the
+	// publisher writes them. Publishers of one version that say the same have the same.
+	Digest uint64 `protobuf:"fixed64,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	// REQUIRED. When the publisher's view changed to this one. A holder that hears two
+	// different policies follows the one that changed last, then the higher digest.
+	ChangeTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=change_time,json=changeTime,proto3" json:"change_time,omitempty"`
+	// Names that requests can give in the header x-gateway-inference-objective.
+	Objectives []*Objective `protobuf:"bytes,4,rep,name=objectives,proto3" json:"objectives,omitempty"`
+	// Models that take the place of the requested ones.
+	Rewrites []*ModelRewrite `protobuf:"bytes,5,rep,name=rewrites,proto3" json:"rewrites,omitempty"`
+	// Models of the first generation, with criticality and targets.
+	Models []*ServedModel `protobuf:"bytes,6,rep,name=models,proto3" json:"models,omitempty"`
+	// The models whose requests are never shed. Absent: no such list was given, which
+	// is not the same as an empty one.
+	CriticalModels *CriticalModels `protobuf:"bytes,7,opt,name=critical_models,json=criticalModels,proto3" json:"critical_models,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *PoolPolicy) Reset() {
+	*x = PoolPolicy{}
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolPolicy) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolPolicy) ProtoMessage() {}
+
+func (x *PoolPolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolPolicy.ProtoReflect.Descriptor instead.
+func (*PoolPolicy) Descriptor() ([]byte, []int) {
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PoolPolicy) GetStamp() *Stamp {
+	if x != nil {
+		return x.Stamp
+	}
+	return nil
+}
+
+func (x *PoolPolicy) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
+}
+
+func (x *PoolPolicy) GetChangeTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangeTime
+	}
+	return nil
+}
+
+func (x *PoolPolicy) GetObjectives() []*Objective {
+	if x != nil {
+		return x.Objectives
+	}
+	return nil
+}
+
+func (x *PoolPolicy) GetRewrites() []*ModelRewrite {
+	if x != nil {
+		return x.Rewrites
+	}
+	return nil
+}
+
+func (x *PoolPolicy) GetModels() []*ServedModel {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *PoolPolicy) GetCriticalModels() *CriticalModels {
+	if x != nil {
+		return x.CriticalModels
+	}
+	return nil
+}
+
+// Objective is an InferenceObjective: a named priority.
+type Objective struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Name, unique.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Higher is more important; below 0 may be shed. Requests without are 0.
+	Priority      int32 `protobuf:"zigzag32,2,opt,name=priority,proto3" json:"priority,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Objective) Reset() {
+	*x = Objective{}
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Objective) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Objective) ProtoMessage() {}
+
+func (x *Objective) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Objective.ProtoReflect.Descriptor instead.
+func (*Objective) Descriptor() ([]byte, []int) {
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Objective) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Objective) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+// ModelRewrite is an InferenceModelRewrite: rules for one purpose.
+type ModelRewrite struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name, for people.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// REQUIRED. A rule that names the requested model comes before all that name none;
+	// among equals the first counts.
+	Rules         []*RewriteRule `protobuf:"bytes,2,rep,name=rules,proto3" json:"rules,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelRewrite) Reset() {
+	*x = ModelRewrite{}
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelRewrite) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelRewrite) ProtoMessage() {}
+
+func (x *ModelRewrite) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelRewrite.ProtoReflect.Descriptor instead.
+func (*ModelRewrite) Descriptor() ([]byte, []int) {
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ModelRewrite) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ModelRewrite) GetRules() []*RewriteRule {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+// RewriteRule says what requests for some models are changed to.
+type RewriteRule struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Requested models, verbatim. Empty: every model.
+	Models []string `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
+	// REQUIRED. One is drawn per request.
+	Targets       []*ModelTarget `protobuf:"bytes,2,rep,name=targets,proto3" json:"targets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RewriteRule) Reset() {
+	*x = RewriteRule{}
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RewriteRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RewriteRule) ProtoMessage() {}
+
+func (x *RewriteRule) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RewriteRule.ProtoReflect.Descriptor instead.
+func (*RewriteRule) Descriptor() ([]byte, []int) {
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *RewriteRule) GetModels() []string {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *RewriteRule) GetTargets() []*ModelTarget {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+// ModelTarget is a model that requests are changed to.
+type ModelTarget struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. The model's name on the endpoints.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// Share among the targets, at most 1,000,000. Absent from all or from none. All
+	// absent, or a sum of 0: equal shares.
+	Weight        *uint32 `protobuf:"varint,2,opt,name=weight,proto3,oneof" json:"weight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ModelTarget) Reset() {
+	*x = ModelTarget{}
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ModelTarget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ModelTarget) ProtoMessage() {}
+
+func (x *ModelTarget) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ModelTarget.ProtoReflect.Descriptor instead.
+func (*ModelTarget) Descriptor() ([]byte, []int) {
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ModelTarget) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ModelTarget) GetWeight() uint32 {
+	if x != nil && x.Weight != nil {
+		return *x.Weight
+	}
+	return 0
+}
+
+// ServedModel is an InferenceModel of the first generation.
+type ServedModel struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// REQUIRED. Name that requests give, unique.
+	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	// Whether its requests may be shed.
+	Criticality Criticality `protobuf:"varint,2,opt,name=criticality,proto3,enum=pointsman.state.v1.Criticality" json:"criticality,omitempty"`
+	// What it is changed to. Empty: nothing.
+	Targets       []*ModelTarget `protobuf:"bytes,3,rep,name=targets,proto3" json:"targets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServedModel) Reset() {
+	*x = ServedModel{}
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServedModel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServedModel) ProtoMessage() {}
+
+func (x *ServedModel) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServedModel.ProtoReflect.Descriptor instead.
+func (*ServedModel) Descriptor() ([]byte, []int) {
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ServedModel) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ServedModel) GetCriticality() Criticality {
+	if x != nil {
+		return x.Criticality
+	}
+	return Criticality_CRITICALITY_UNSPECIFIED
+}
+
+func (x *ServedModel) GetTargets() []*ModelTarget {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+// CriticalModels is a list of models.
+type CriticalModels struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Models as requests name them. Those of all others may be shed.
+	Models        []string `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CriticalModels) Reset() {
+	*x = CriticalModels{}
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CriticalModels) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CriticalModels) ProtoMessage() {}
+
+func (x *CriticalModels) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CriticalModels.ProtoReflect.Descriptor instead.
+func (*CriticalModels) Descriptor() ([]byte, []int) {
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *CriticalModels) GetModels() []string {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
 // GetStateRequest asks any collector for what it knows now.
 // Subject: pointsman.v1.<pool>.get.state
 type GetStateRequest struct {
@@ -545,7 +1043,7 @@ type GetStateRequest struct {
 
 func (x *GetStateRequest) Reset() {
 	*x = GetStateRequest{}
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[6]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +1055,7 @@ func (x *GetStateRequest) String() string {
 func (*GetStateRequest) ProtoMessage() {}
 
 func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[6]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +1068,7 @@ func (x *GetStateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateRequest.ProtoReflect.Descriptor instead.
 func (*GetStateRequest) Descriptor() ([]byte, []int) {
-	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{6}
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{13}
 }
 
 // GetStateResponse is the answer of one collector. Stamps are of its newest
@@ -581,14 +1079,16 @@ type GetStateResponse struct {
 	Table *EndpointTable `protobuf:"bytes,1,opt,name=table,proto3" json:"table,omitempty"`
 	// The loads, of all endpoints that the collector has heard of, its own and
 	// other collectors'.
-	Loads         *EndpointLoads `protobuf:"bytes,2,opt,name=loads,proto3" json:"loads,omitempty"`
+	Loads *EndpointLoads `protobuf:"bytes,2,opt,name=loads,proto3" json:"loads,omitempty"`
+	// The policy. Absent from collectors that know of none yet.
+	Policy        *PoolPolicy `protobuf:"bytes,3,opt,name=policy,proto3" json:"policy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetStateResponse) Reset() {
 	*x = GetStateResponse{}
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[7]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +1100,7 @@ func (x *GetStateResponse) String() string {
 func (*GetStateResponse) ProtoMessage() {}
 
 func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[7]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +1113,7 @@ func (x *GetStateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateResponse.ProtoReflect.Descriptor instead.
 func (*GetStateResponse) Descriptor() ([]byte, []int) {
-	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{7}
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetStateResponse) GetTable() *EndpointTable {
@@ -626,6 +1126,13 @@ func (x *GetStateResponse) GetTable() *EndpointTable {
 func (x *GetStateResponse) GetLoads() *EndpointLoads {
 	if x != nil {
 		return x.Loads
+	}
+	return nil
+}
+
+func (x *GetStateResponse) GetPolicy() *PoolPolicy {
+	if x != nil {
+		return x.Policy
 	}
 	return nil
 }
@@ -647,7 +1154,7 @@ type OutcomeBatch struct {
 
 func (x *OutcomeBatch) Reset() {
 	*x = OutcomeBatch{}
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[8]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -659,7 +1166,7 @@ func (x *OutcomeBatch) String() string {
 func (*OutcomeBatch) ProtoMessage() {}
 
 func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[8]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -672,7 +1179,7 @@ func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeBatch.ProtoReflect.Descriptor instead.
 func (*OutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{8}
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OutcomeBatch) GetStamp() *Stamp {
@@ -715,7 +1222,7 @@ type OutcomeEvent struct {
 
 func (x *OutcomeEvent) Reset() {
 	*x = OutcomeEvent{}
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[9]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -727,7 +1234,7 @@ func (x *OutcomeEvent) String() string {
 func (*OutcomeEvent) ProtoMessage() {}
 
 func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[9]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -740,7 +1247,7 @@ func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeEvent.ProtoReflect.Descriptor instead.
 func (*OutcomeEvent) Descriptor() ([]byte, []int) {
-	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{9}
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OutcomeEvent) GetPickId() uint64 {
@@ -826,7 +1333,7 @@ type Picked struct {
 
 func (x *Picked) Reset() {
 	*x = Picked{}
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[10]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +1345,7 @@ func (x *Picked) String() string {
 func (*Picked) ProtoMessage() {}
 
 func (x *Picked) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[10]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +1358,7 @@ func (x *Picked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Picked.ProtoReflect.Descriptor instead.
 func (*Picked) Descriptor() ([]byte, []int) {
-	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{10}
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Picked) GetEndpointId() string {
@@ -893,7 +1400,7 @@ type FirstToken struct {
 
 func (x *FirstToken) Reset() {
 	*x = FirstToken{}
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[11]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -905,7 +1412,7 @@ func (x *FirstToken) String() string {
 func (*FirstToken) ProtoMessage() {}
 
 func (x *FirstToken) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[11]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -918,7 +1425,7 @@ func (x *FirstToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FirstToken.ProtoReflect.Descriptor instead.
 func (*FirstToken) Descriptor() ([]byte, []int) {
-	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{11}
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *FirstToken) GetElapsedMs() uint32 {
@@ -947,7 +1454,7 @@ type Finished struct {
 
 func (x *Finished) Reset() {
 	*x = Finished{}
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[12]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -959,7 +1466,7 @@ func (x *Finished) String() string {
 func (*Finished) ProtoMessage() {}
 
 func (x *Finished) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[12]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -972,7 +1479,7 @@ func (x *Finished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finished.ProtoReflect.Descriptor instead.
 func (*Finished) Descriptor() ([]byte, []int) {
-	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{12}
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Finished) GetElapsedMs() uint32 {
@@ -1022,7 +1529,7 @@ type GetPicksRequest struct {
 
 func (x *GetPicksRequest) Reset() {
 	*x = GetPicksRequest{}
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[13]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +1541,7 @@ func (x *GetPicksRequest) String() string {
 func (*GetPicksRequest) ProtoMessage() {}
 
 func (x *GetPicksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[13]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +1554,7 @@ func (x *GetPicksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPicksRequest.ProtoReflect.Descriptor instead.
 func (*GetPicksRequest) Descriptor() ([]byte, []int) {
-	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{13}
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetPicksRequest) GetRouterId() string {
@@ -1070,7 +1577,7 @@ type GetPicksResponse struct {
 
 func (x *GetPicksResponse) Reset() {
 	*x = GetPicksResponse{}
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[14]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1082,7 +1589,7 @@ func (x *GetPicksResponse) String() string {
 func (*GetPicksResponse) ProtoMessage() {}
 
 func (x *GetPicksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[14]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1095,7 +1602,7 @@ func (x *GetPicksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPicksResponse.ProtoReflect.Descriptor instead.
 func (*GetPicksResponse) Descriptor() ([]byte, []int) {
-	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{14}
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetPicksResponse) GetStamp() *Stamp {
@@ -1125,7 +1632,7 @@ type OpenPick struct {
 
 func (x *OpenPick) Reset() {
 	*x = OpenPick{}
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[15]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1137,7 +1644,7 @@ func (x *OpenPick) String() string {
 func (*OpenPick) ProtoMessage() {}
 
 func (x *OpenPick) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[15]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1150,7 +1657,7 @@ func (x *OpenPick) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenPick.ProtoReflect.Descriptor instead.
 func (*OpenPick) Descriptor() ([]byte, []int) {
-	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{15}
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *OpenPick) GetPickId() uint64 {
@@ -1181,7 +1688,7 @@ type PrefixBatch struct {
 
 func (x *PrefixBatch) Reset() {
 	*x = PrefixBatch{}
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[16]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1700,7 @@ func (x *PrefixBatch) String() string {
 func (*PrefixBatch) ProtoMessage() {}
 
 func (x *PrefixBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[16]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1713,7 @@ func (x *PrefixBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrefixBatch.ProtoReflect.Descriptor instead.
 func (*PrefixBatch) Descriptor() ([]byte, []int) {
-	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{16}
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PrefixBatch) GetStamp() *Stamp {
@@ -1240,7 +1747,7 @@ type PrefixPlacement struct {
 
 func (x *PrefixPlacement) Reset() {
 	*x = PrefixPlacement{}
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[17]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1759,7 @@ func (x *PrefixPlacement) String() string {
 func (*PrefixPlacement) ProtoMessage() {}
 
 func (x *PrefixPlacement) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[17]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1772,7 @@ func (x *PrefixPlacement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrefixPlacement.ProtoReflect.Descriptor instead.
 func (*PrefixPlacement) Descriptor() ([]byte, []int) {
-	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{17}
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PrefixPlacement) GetEndpointId() string {
@@ -1312,7 +1819,7 @@ type GetPrefixesRequest struct {
 
 func (x *GetPrefixesRequest) Reset() {
 	*x = GetPrefixesRequest{}
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[18]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1324,7 +1831,7 @@ func (x *GetPrefixesRequest) String() string {
 func (*GetPrefixesRequest) ProtoMessage() {}
 
 func (x *GetPrefixesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[18]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1337,7 +1844,7 @@ func (x *GetPrefixesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPrefixesRequest.ProtoReflect.Descriptor instead.
 func (*GetPrefixesRequest) Descriptor() ([]byte, []int) {
-	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{18}
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetPrefixesRequest) GetPage() uint32 {
@@ -1377,7 +1884,7 @@ type GetPrefixesResponse struct {
 
 func (x *GetPrefixesResponse) Reset() {
 	*x = GetPrefixesResponse{}
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[19]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +1896,7 @@ func (x *GetPrefixesResponse) String() string {
 func (*GetPrefixesResponse) ProtoMessage() {}
 
 func (x *GetPrefixesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[19]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +1909,7 @@ func (x *GetPrefixesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPrefixesResponse.ProtoReflect.Descriptor instead.
 func (*GetPrefixesResponse) Descriptor() ([]byte, []int) {
-	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{19}
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetPrefixesResponse) GetIndexerId() string {
@@ -1443,7 +1950,7 @@ type CollectorHeartbeat struct {
 
 func (x *CollectorHeartbeat) Reset() {
 	*x = CollectorHeartbeat{}
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[20]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1962,7 @@ func (x *CollectorHeartbeat) String() string {
 func (*CollectorHeartbeat) ProtoMessage() {}
 
 func (x *CollectorHeartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_state_v1_state_proto_msgTypes[20]
+	mi := &file_pointsman_state_v1_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1975,7 @@ func (x *CollectorHeartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectorHeartbeat.ProtoReflect.Descriptor instead.
 func (*CollectorHeartbeat) Descriptor() ([]byte, []int) {
-	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{20}
+	return file_pointsman_state_v1_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CollectorHeartbeat) GetStamp() *Stamp {
@@ -1534,11 +2041,43 @@ const file_pointsman_state_v1_state_proto_rawDesc = "" +
 	"\bposition\x18\x01 \x01(\rR\bposition\x12\x18\n" +
 	"\arunning\x18\x02 \x03(\tR\arunning\x12\x18\n" +
 	"\awaiting\x18\x03 \x03(\tR\awaiting\x12\x1b\n" +
-	"\tmax_count\x18\x04 \x01(\rR\bmaxCount\"\x11\n" +
-	"\x0fGetStateRequest\"\x84\x01\n" +
+	"\tmax_count\x18\x04 \x01(\rR\bmaxCount\"\x95\x03\n" +
+	"\n" +
+	"PoolPolicy\x12/\n" +
+	"\x05stamp\x18\x01 \x01(\v2\x19.pointsman.state.v1.StampR\x05stamp\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\x06R\x06digest\x12;\n" +
+	"\vchange_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"changeTime\x12=\n" +
+	"\n" +
+	"objectives\x18\x04 \x03(\v2\x1d.pointsman.state.v1.ObjectiveR\n" +
+	"objectives\x12<\n" +
+	"\brewrites\x18\x05 \x03(\v2 .pointsman.state.v1.ModelRewriteR\brewrites\x127\n" +
+	"\x06models\x18\x06 \x03(\v2\x1f.pointsman.state.v1.ServedModelR\x06models\x12K\n" +
+	"\x0fcritical_models\x18\a \x01(\v2\".pointsman.state.v1.CriticalModelsR\x0ecriticalModels\";\n" +
+	"\tObjective\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
+	"\bpriority\x18\x02 \x01(\x11R\bpriority\"Y\n" +
+	"\fModelRewrite\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
+	"\x05rules\x18\x02 \x03(\v2\x1f.pointsman.state.v1.RewriteRuleR\x05rules\"`\n" +
+	"\vRewriteRule\x12\x16\n" +
+	"\x06models\x18\x01 \x03(\tR\x06models\x129\n" +
+	"\atargets\x18\x02 \x03(\v2\x1f.pointsman.state.v1.ModelTargetR\atargets\"K\n" +
+	"\vModelTarget\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1b\n" +
+	"\x06weight\x18\x02 \x01(\rH\x00R\x06weight\x88\x01\x01B\t\n" +
+	"\a_weight\"\xa1\x01\n" +
+	"\vServedModel\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12A\n" +
+	"\vcriticality\x18\x02 \x01(\x0e2\x1f.pointsman.state.v1.CriticalityR\vcriticality\x129\n" +
+	"\atargets\x18\x03 \x03(\v2\x1f.pointsman.state.v1.ModelTargetR\atargets\"(\n" +
+	"\x0eCriticalModels\x12\x16\n" +
+	"\x06models\x18\x01 \x03(\tR\x06models\"\x11\n" +
+	"\x0fGetStateRequest\"\xbc\x01\n" +
 	"\x10GetStateResponse\x127\n" +
 	"\x05table\x18\x01 \x01(\v2!.pointsman.state.v1.EndpointTableR\x05table\x127\n" +
-	"\x05loads\x18\x02 \x01(\v2!.pointsman.state.v1.EndpointLoadsR\x05loads\"\x93\x01\n" +
+	"\x05loads\x18\x02 \x01(\v2!.pointsman.state.v1.EndpointLoadsR\x05loads\x126\n" +
+	"\x06policy\x18\x03 \x01(\v2\x1e.pointsman.state.v1.PoolPolicyR\x06policy\"\x93\x01\n" +
 	"\fOutcomeBatch\x12/\n" +
 	"\x05stamp\x18\x01 \x01(\v2\x19.pointsman.state.v1.StampR\x05stamp\x128\n" +
 	"\x06events\x18\x02 \x03(\v2 .pointsman.state.v1.OutcomeEventR\x06events\x12\x18\n" +
@@ -1604,7 +2143,12 @@ const file_pointsman_state_v1_state_proto_rawDesc = "" +
 	"\x12CollectorHeartbeat\x12/\n" +
 	"\x05stamp\x18\x01 \x01(\v2\x19.pointsman.state.v1.StampR\x05stamp\x124\n" +
 	"\x16scraped_endpoint_count\x18\x02 \x01(\rR\x14scrapedEndpointCount\x12\x18\n" +
-	"\aleaving\x18\x03 \x01(\bR\aleavingBHZFgithub.com/pointsman/pointsman/proto/gen/go/pointsman/state/v1;statev1b\x06proto3"
+	"\aleaving\x18\x03 \x01(\bR\aleaving*y\n" +
+	"\vCriticality\x12\x1b\n" +
+	"\x17CRITICALITY_UNSPECIFIED\x10\x00\x12\x18\n" +
+	"\x14CRITICALITY_CRITICAL\x10\x01\x12\x18\n" +
+	"\x14CRITICALITY_STANDARD\x10\x02\x12\x19\n" +
+	"\x15CRITICALITY_SHEDDABLE\x10\x03BHZFgithub.com/pointsman/pointsman/proto/gen/go/pointsman/state/v1;statev1b\x06proto3"
 
 var (
 	file_pointsman_state_v1_state_proto_rawDescOnce sync.Once
@@ -1618,58 +2162,78 @@ func file_pointsman_state_v1_state_proto_rawDescGZIP() []byte {
 	return file_pointsman_state_v1_state_proto_rawDescData
 }
 
-var file_pointsman_state_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_pointsman_state_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_pointsman_state_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_pointsman_state_v1_state_proto_goTypes = []any{
-	(*Stamp)(nil),                 // 0: pointsman.state.v1.Stamp
-	(*EndpointTable)(nil),         // 1: pointsman.state.v1.EndpointTable
-	(*Endpoint)(nil),              // 2: pointsman.state.v1.Endpoint
-	(*Label)(nil),                 // 3: pointsman.state.v1.Label
-	(*EndpointLoads)(nil),         // 4: pointsman.state.v1.EndpointLoads
-	(*EndpointAdapters)(nil),      // 5: pointsman.state.v1.EndpointAdapters
-	(*GetStateRequest)(nil),       // 6: pointsman.state.v1.GetStateRequest
-	(*GetStateResponse)(nil),      // 7: pointsman.state.v1.GetStateResponse
-	(*OutcomeBatch)(nil),          // 8: pointsman.state.v1.OutcomeBatch
-	(*OutcomeEvent)(nil),          // 9: pointsman.state.v1.OutcomeEvent
-	(*Picked)(nil),                // 10: pointsman.state.v1.Picked
-	(*FirstToken)(nil),            // 11: pointsman.state.v1.FirstToken
-	(*Finished)(nil),              // 12: pointsman.state.v1.Finished
-	(*GetPicksRequest)(nil),       // 13: pointsman.state.v1.GetPicksRequest
-	(*GetPicksResponse)(nil),      // 14: pointsman.state.v1.GetPicksResponse
-	(*OpenPick)(nil),              // 15: pointsman.state.v1.OpenPick
-	(*PrefixBatch)(nil),           // 16: pointsman.state.v1.PrefixBatch
-	(*PrefixPlacement)(nil),       // 17: pointsman.state.v1.PrefixPlacement
-	(*GetPrefixesRequest)(nil),    // 18: pointsman.state.v1.GetPrefixesRequest
-	(*GetPrefixesResponse)(nil),   // 19: pointsman.state.v1.GetPrefixesResponse
-	(*CollectorHeartbeat)(nil),    // 20: pointsman.state.v1.CollectorHeartbeat
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(Criticality)(0),              // 0: pointsman.state.v1.Criticality
+	(*Stamp)(nil),                 // 1: pointsman.state.v1.Stamp
+	(*EndpointTable)(nil),         // 2: pointsman.state.v1.EndpointTable
+	(*Endpoint)(nil),              // 3: pointsman.state.v1.Endpoint
+	(*Label)(nil),                 // 4: pointsman.state.v1.Label
+	(*EndpointLoads)(nil),         // 5: pointsman.state.v1.EndpointLoads
+	(*EndpointAdapters)(nil),      // 6: pointsman.state.v1.EndpointAdapters
+	(*PoolPolicy)(nil),            // 7: pointsman.state.v1.PoolPolicy
+	(*Objective)(nil),             // 8: pointsman.state.v1.Objective
+	(*ModelRewrite)(nil),          // 9: pointsman.state.v1.ModelRewrite
+	(*RewriteRule)(nil),           // 10: pointsman.state.v1.RewriteRule
+	(*ModelTarget)(nil),           // 11: pointsman.state.v1.ModelTarget
+	(*ServedModel)(nil),           // 12: pointsman.state.v1.ServedModel
+	(*CriticalModels)(nil),        // 13: pointsman.state.v1.CriticalModels
+	(*GetStateRequest)(nil),       // 14: pointsman.state.v1.GetStateRequest
+	(*GetStateResponse)(nil),      // 15: pointsman.state.v1.GetStateResponse
+	(*OutcomeBatch)(nil),          // 16: pointsman.state.v1.OutcomeBatch
+	(*OutcomeEvent)(nil),          // 17: pointsman.state.v1.OutcomeEvent
+	(*Picked)(nil),                // 18: pointsman.state.v1.Picked
+	(*FirstToken)(nil),            // 19: pointsman.state.v1.FirstToken
+	(*Finished)(nil),              // 20: pointsman.state.v1.Finished
+	(*GetPicksRequest)(nil),       // 21: pointsman.state.v1.GetPicksRequest
+	(*GetPicksResponse)(nil),      // 22: pointsman.state.v1.GetPicksResponse
+	(*OpenPick)(nil),              // 23: pointsman.state.v1.OpenPick
+	(*PrefixBatch)(nil),           // 24: pointsman.state.v1.PrefixBatch
+	(*PrefixPlacement)(nil),       // 25: pointsman.state.v1.PrefixPlacement
+	(*GetPrefixesRequest)(nil),    // 26: pointsman.state.v1.GetPrefixesRequest
+	(*GetPrefixesResponse)(nil),   // 27: pointsman.state.v1.GetPrefixesResponse
+	(*CollectorHeartbeat)(nil),    // 28: pointsman.state.v1.CollectorHeartbeat
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
 }
 var file_pointsman_state_v1_state_proto_depIdxs = []int32{
-	21, // 0: pointsman.state.v1.Stamp.publish_time:type_name -> google.protobuf.Timestamp
-	0,  // 1: pointsman.state.v1.EndpointTable.stamp:type_name -> pointsman.state.v1.Stamp
-	21, // 2: pointsman.state.v1.EndpointTable.change_time:type_name -> google.protobuf.Timestamp
-	2,  // 3: pointsman.state.v1.EndpointTable.endpoints:type_name -> pointsman.state.v1.Endpoint
-	3,  // 4: pointsman.state.v1.Endpoint.labels:type_name -> pointsman.state.v1.Label
-	0,  // 5: pointsman.state.v1.EndpointLoads.stamp:type_name -> pointsman.state.v1.Stamp
-	5,  // 6: pointsman.state.v1.EndpointLoads.adapters:type_name -> pointsman.state.v1.EndpointAdapters
-	1,  // 7: pointsman.state.v1.GetStateResponse.table:type_name -> pointsman.state.v1.EndpointTable
-	4,  // 8: pointsman.state.v1.GetStateResponse.loads:type_name -> pointsman.state.v1.EndpointLoads
-	0,  // 9: pointsman.state.v1.OutcomeBatch.stamp:type_name -> pointsman.state.v1.Stamp
-	9,  // 10: pointsman.state.v1.OutcomeBatch.events:type_name -> pointsman.state.v1.OutcomeEvent
-	10, // 11: pointsman.state.v1.OutcomeEvent.picked:type_name -> pointsman.state.v1.Picked
-	11, // 12: pointsman.state.v1.OutcomeEvent.first_token:type_name -> pointsman.state.v1.FirstToken
-	12, // 13: pointsman.state.v1.OutcomeEvent.finished:type_name -> pointsman.state.v1.Finished
-	0,  // 14: pointsman.state.v1.GetPicksResponse.stamp:type_name -> pointsman.state.v1.Stamp
-	15, // 15: pointsman.state.v1.GetPicksResponse.picks:type_name -> pointsman.state.v1.OpenPick
-	10, // 16: pointsman.state.v1.OpenPick.picked:type_name -> pointsman.state.v1.Picked
-	0,  // 17: pointsman.state.v1.PrefixBatch.stamp:type_name -> pointsman.state.v1.Stamp
-	17, // 18: pointsman.state.v1.PrefixBatch.placements:type_name -> pointsman.state.v1.PrefixPlacement
-	17, // 19: pointsman.state.v1.GetPrefixesResponse.placements:type_name -> pointsman.state.v1.PrefixPlacement
-	0,  // 20: pointsman.state.v1.CollectorHeartbeat.stamp:type_name -> pointsman.state.v1.Stamp
-	21, // [21:21] is the sub-list for method output_type
-	21, // [21:21] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	29, // 0: pointsman.state.v1.Stamp.publish_time:type_name -> google.protobuf.Timestamp
+	1,  // 1: pointsman.state.v1.EndpointTable.stamp:type_name -> pointsman.state.v1.Stamp
+	29, // 2: pointsman.state.v1.EndpointTable.change_time:type_name -> google.protobuf.Timestamp
+	3,  // 3: pointsman.state.v1.EndpointTable.endpoints:type_name -> pointsman.state.v1.Endpoint
+	4,  // 4: pointsman.state.v1.Endpoint.labels:type_name -> pointsman.state.v1.Label
+	1,  // 5: pointsman.state.v1.EndpointLoads.stamp:type_name -> pointsman.state.v1.Stamp
+	6,  // 6: pointsman.state.v1.EndpointLoads.adapters:type_name -> pointsman.state.v1.EndpointAdapters
+	1,  // 7: pointsman.state.v1.PoolPolicy.stamp:type_name -> pointsman.state.v1.Stamp
+	29, // 8: pointsman.state.v1.PoolPolicy.change_time:type_name -> google.protobuf.Timestamp
+	8,  // 9: pointsman.state.v1.PoolPolicy.objectives:type_name -> pointsman.state.v1.Objective
+	9,  // 10: pointsman.state.v1.PoolPolicy.rewrites:type_name -> pointsman.state.v1.ModelRewrite
+	12, // 11: pointsman.state.v1.PoolPolicy.models:type_name -> pointsman.state.v1.ServedModel
+	13, // 12: pointsman.state.v1.PoolPolicy.critical_models:type_name -> pointsman.state.v1.CriticalModels
+	10, // 13: pointsman.state.v1.ModelRewrite.rules:type_name -> pointsman.state.v1.RewriteRule
+	11, // 14: pointsman.state.v1.RewriteRule.targets:type_name -> pointsman.state.v1.ModelTarget
+	0,  // 15: pointsman.state.v1.ServedModel.criticality:type_name -> pointsman.state.v1.Criticality
+	11, // 16: pointsman.state.v1.ServedModel.targets:type_name -> pointsman.state.v1.ModelTarget
+	2,  // 17: pointsman.state.v1.GetStateResponse.table:type_name -> pointsman.state.v1.EndpointTable
+	5,  // 18: pointsman.state.v1.GetStateResponse.loads:type_name -> pointsman.state.v1.EndpointLoads
+	7,  // 19: pointsman.state.v1.GetStateResponse.policy:type_name -> pointsman.state.v1.PoolPolicy
+	1,  // 20: pointsman.state.v1.OutcomeBatch.stamp:type_name -> pointsman.state.v1.Stamp
+	17, // 21: pointsman.state.v1.OutcomeBatch.events:type_name -> pointsman.state.v1.OutcomeEvent
+	18, // 22: pointsman.state.v1.OutcomeEvent.picked:type_name -> pointsman.state.v1.Picked
+	19, // 23: pointsman.state.v1.OutcomeEvent.first_token:type_name -> pointsman.state.v1.FirstToken
+	20, // 24: pointsman.state.v1.OutcomeEvent.finished:type_name -> pointsman.state.v1.Finished
+	1,  // 25: pointsman.state.v1.GetPicksResponse.stamp:type_name -> pointsman.state.v1.Stamp
+	23, // 26: pointsman.state.v1.GetPicksResponse.picks:type_name -> pointsman.state.v1.OpenPick
+	18, // 27: pointsman.state.v1.OpenPick.picked:type_name -> pointsman.state.v1.Picked
+	1,  // 28: pointsman.state.v1.PrefixBatch.stamp:type_name -> pointsman.state.v1.Stamp
+	25, // 29: pointsman.state.v1.PrefixBatch.placements:type_name -> pointsman.state.v1.PrefixPlacement
+	25, // 30: pointsman.state.v1.GetPrefixesResponse.placements:type_name -> pointsman.state.v1.PrefixPlacement
+	1,  // 31: pointsman.state.v1.CollectorHeartbeat.stamp:type_name -> pointsman.state.v1.Stamp
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_pointsman_state_v1_state_proto_init() }
@@ -1677,24 +2241,26 @@ func file_pointsman_state_v1_state_proto_init() {
 	if File_pointsman_state_v1_state_proto != nil {
 		return
 	}
-	file_pointsman_state_v1_state_proto_msgTypes[9].OneofWrappers = []any{
+	file_pointsman_state_v1_state_proto_msgTypes[10].OneofWrappers = []any{}
+	file_pointsman_state_v1_state_proto_msgTypes[16].OneofWrappers = []any{
 		(*OutcomeEvent_Picked)(nil),
 		(*OutcomeEvent_FirstToken)(nil),
 		(*OutcomeEvent_Finished)(nil),
 	}
-	file_pointsman_state_v1_state_proto_msgTypes[12].OneofWrappers = []any{}
+	file_pointsman_state_v1_state_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pointsman_state_v1_state_proto_rawDesc), len(file_pointsman_state_v1_state_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   21,
+			NumEnums:      1,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_pointsman_state_v1_state_proto_goTypes,
 		DependencyIndexes: file_pointsman_state_v1_state_proto_depIdxs,
+		EnumInfos:         file_pointsman_state_v1_state_proto_enumTypes,
 		MessageInfos:      file_pointsman_state_v1_state_proto_msgTypes,
 	}.Build()
 	File_pointsman_state_v1_state_proto = out.File
