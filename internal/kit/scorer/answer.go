@@ -49,6 +49,9 @@ func checkAnswer(out *scorerv1.ScoreResponse, n int) error {
 	if age := out.GetStateAge(); age != nil && (age.CheckValid() != nil || age.AsDuration() < 0) {
 		return internal("state_age: %v, want a duration that is not negative", age)
 	}
+	if per := out.GetRequestsPerPoint(); !(per >= 0) || per-per != 0 { // NaN is not >= 0 either
+		return internal("requests_per_point: %v, want a finite number, not below 0", per)
+	}
 	for i, e := range out.GetExplanations() {
 		if int64(e.GetCandidateIndex()) >= int64(n) || e.GetText() == "" {
 			return internal("explanations[%d]: candidate %d of %d, text of %d bytes", i, e.GetCandidateIndex(), n, len(e.GetText()))

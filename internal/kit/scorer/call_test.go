@@ -128,7 +128,8 @@ func TestAnswersThatBreakARuleStayHere(t *testing.T) {
 		{"good", &scorerv1.ScoreResponse{Scores: []float32{0, 0.5, 1}}, ""},
 		{"good with all else", &scorerv1.ScoreResponse{
 			Scores: []float32{0, nan, 1}, AbstainedIndices: []uint32{1}, AbstainReason: reason, StateAge: durationpb.New(time.Second),
-			MatchedBlockCounts: []uint32{1, 2, 3}, AppliedOutcomeSequence: 7, Explanations: []*scorerv1.Explanation{{CandidateIndex: 2, Text: "x"}},
+			MatchedBlockCounts: []uint32{1, 2, 3}, AppliedOutcomeSequence: 7, RequestsPerPoint: 8,
+			Explanations: []*scorerv1.Explanation{{CandidateIndex: 2, Text: "x"}},
 		}, ""},
 		{"abstained on all", &scorerv1.ScoreResponse{AbstainedOnAll: true, AbstainReason: reason}, ""},
 		{"abstained on each", &scorerv1.ScoreResponse{AbstainedIndices: []uint32{0, 1, 2}, AbstainReason: reason}, ""},
@@ -149,6 +150,9 @@ func TestAnswersThatBreakARuleStayHere(t *testing.T) {
 		{"matches of others", &scorerv1.ScoreResponse{Scores: make([]float32, 3), MatchedBlockCounts: []uint32{1}}, "matched_block_counts: 1"},
 		{"age below 0", &scorerv1.ScoreResponse{Scores: make([]float32, 3), StateAge: durationpb.New(-time.Second)}, "state_age"},
 		{"age that is none", &scorerv1.ScoreResponse{Scores: make([]float32, 3), StateAge: &durationpb.Duration{Nanos: -1, Seconds: 1}}, "state_age"},
+		{"less than no request a point", &scorerv1.ScoreResponse{Scores: make([]float32, 3), RequestsPerPoint: -1}, "requests_per_point: -1"},
+		{"endless requests a point", &scorerv1.ScoreResponse{Scores: make([]float32, 3), RequestsPerPoint: inf}, "requests_per_point: +Inf"},
+		{"requests a point that are none", &scorerv1.ScoreResponse{Scores: make([]float32, 3), RequestsPerPoint: nan}, "requests_per_point: NaN"},
 		{"explanation of nothing", &scorerv1.ScoreResponse{Scores: make([]float32, 3), Explanations: []*scorerv1.Explanation{{CandidateIndex: 3, Text: "x"}}}, "explanations[0]"},
 		{"explanation without text", &scorerv1.ScoreResponse{Scores: make([]float32, 3), Explanations: []*scorerv1.Explanation{{}}}, "explanations[0]"},
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
 )
@@ -359,7 +360,14 @@ func TestAnswersOfABatchDoNotMix(t *testing.T) {
 	typ := newStub("a")
 	full := &scorerv1.ScoreResponse{
 		Scores: []float32{1, 1}, AbstainedIndices: []uint32{1}, AbstainReason: 1, MatchedBlockCounts: []uint32{3, 4},
-		AppliedOutcomeSequence: 9, Explanations: []*scorerv1.Explanation{{Text: "x"}},
+		AppliedOutcomeSequence: 9, Explanations: []*scorerv1.Explanation{{Text: "x"}}, StateAge: durationpb.New(1), RequestsPerPoint: 8,
+	}
+	// A field that the contract gains must be emptied between answers too.
+	fields := full.ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		if f := fields.Get(i); f.Name() != "abstained_on_all" && !full.ProtoReflect().Has(f) {
+			t.Errorf("%s is not tried: set it", f.Name())
+		}
 	}
 	typ.score = func(_ context.Context, _ any, req *scorerv1.ScoreRequest, out *scorerv1.ScoreResponse) error {
 		if !proto.Equal(out, &scorerv1.ScoreResponse{}) {

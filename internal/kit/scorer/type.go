@@ -89,5 +89,6 @@ func empty(out *scorerv1.ScoreResponse) {
 	out.StateAge = nil
 	out.MatchedBlockCounts = out.MatchedBlockCounts[:0]
 	out.AppliedOutcomeSequence = 0
+	out.RequestsPerPoint = 0
 	out.Explanations = nil
 }
