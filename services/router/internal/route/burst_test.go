@@ -188,6 +188,33 @@ func max0(v []float64) float64 {
 	return m
 }
 
+// A dry run guesses at other routers' picks like any decision does, from the same
+// notes of this router's own.
+func TestExplainingWhileDeciding(t *testing.T) {
+	f := &fan{answers: answers{counts(1, 1, 1, 1)}}
+	g := newRigDeps(t, route.Deps{Fan: f, OtherRouters: func() int { return 2 }}, with{scorers: scorers(1)}, make([]pod, 4)...)
+	var all sync.WaitGroup
+	for _, one := range []func() *route.Decision{
+		func() *route.Decision { return g.Decide(context.Background(), request()) },
+		func() *route.Decision { return g.Explain(context.Background(), request()) },
+	} {
+		for range 2 {
+			all.Go(func() {
+				for range 300 {
+					d := one()
+					if d.Err != nil {
+						t.Error(d.Err)
+					}
+					if d.Reservation != nil {
+						d.Reservation.Finish(true, route.NoUsage())
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
 // Many deciders, configuration swaps and table changes at once: every decision is
 // of one configuration and one table, and nothing is left reserved.
 func TestSwapsUnderLoad(t *testing.T) {

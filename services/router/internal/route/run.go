@@ -83,12 +83,11 @@ func (s *Scheduler) score(ctx context.Context, c *Cycle, res *ProfileResult) (we
 	return sum, err
 }
 
-// pick ranks the candidates by what is in flight now and reserves the first.
+// pick ranks the candidates by what is in flight now and, unless it is a dry run,
+// reserves the first. Dry runs take the lock too: they read what it guards.
 func (s *Scheduler) pick(c *Cycle, res *ProfileResult, then []int64, sum weighed, ranked []int32) {
-	if !c.Explain {
-		s.pickMu.Lock()
-		defer s.pickMu.Unlock()
-	}
+	s.pickMu.Lock()
+	defer s.pickMu.Unlock()
 	if res.LeastLoad {
 		leastLoad(c, res)
 	} else {

@@ -26,16 +26,17 @@ type Pod struct {
 	// InFlight is how many picks it has that its figures do not show.
 	InFlight int
 	// Models, Labels, Host and Cache are the endpoint's. Host "" becomes
-	// 192.168.1.(i+1).
+	// 192.168.1.(i+1), Port 0 becomes 8000.
 	Models []string
 	Labels []roster.Label
 	Host   string
+	Port   uint16
 	// CacheTokens is the size of its KV cache in tokens, in blocks of 1.
 	CacheTokens uint32
 }
 
 // Roster returns a roster of the pods, in their order: pod i has position i, id
-// "pod-%04d" and port 8000.
+// "pod-%04d".
 func Roster(t testing.TB, pods ...Pod) *roster.Roster {
 	t.Helper()
 	now := int64(time.Hour)
@@ -46,8 +47,12 @@ func Roster(t testing.TB, pods ...Pod) *roster.Roster {
 		if host == "" {
 			host = fmt.Sprintf("192.168.%d.%d", 1+i/250, i%250+1)
 		}
+		port := p.Port
+		if port == 0 {
+			port = 8000
+		}
 		endpoints[i] = roster.Endpoint{
-			ID: roster.ID(fmt.Sprintf("pod-%04d", i)), Host: host, Port: 8000, Models: p.Models, Labels: p.Labels,
+			ID: roster.ID(fmt.Sprintf("pod-%04d", i)), Host: host, Port: port, Models: p.Models, Labels: p.Labels,
 			CacheBlockSize: min(p.CacheTokens, 1), CacheBlockCount: p.CacheTokens,
 		}
 	}
