@@ -44,8 +44,8 @@ type Ledger struct {
 
 // event is an outcome that waits to be published.
 type event struct {
-	wire *statev1.OutcomeEvent
-	at   int64 // ns of the roster's clock
+	wire  *statev1.OutcomeEvent
+	begun *pick // the pick that it tells of, if it is its beginning
 }
 
 // Reporters tells outcomes to the scorers that want them by call.
@@ -122,7 +122,7 @@ func (l *Ledger) begin(id roster.ID, prompt, uncached uint32) *pick {
 	p.id, p.sequence = l.picks, l.next
 	l.open[p.id] = p
 	l.recent = append(l.recent, p)
-	l.events = append(l.events, event{at: p.at, wire: &statev1.OutcomeEvent{PickId: p.id, Event: &statev1.OutcomeEvent_Picked{Picked: &statev1.Picked{
+	l.events = append(l.events, event{begun: p, wire: &statev1.OutcomeEvent{PickId: p.id, Event: &statev1.OutcomeEvent_Picked{Picked: &statev1.Picked{
 		EndpointId: string(id), PromptTokenCount: prompt, UncachedTokenCount: uncached,
 	}}}})
 	l.mu.Unlock()

@@ -237,6 +237,32 @@ func TestPendingIsWhatIsNotYetApplied(t *testing.T) {
 	second.Finish(true, route.NoUsage())
 }
 
+// What does not fit into a batch goes with the next, picks that have ended in the
+// meantime too; those must not hide the open ones.
+func TestPendingWhenPicksMoveToTheNextBatch(t *testing.T) {
+	r := roster.New(roster.Config{})
+	r.SetTable(testTable(t))
+	b, err := bus.New(bus.DefaultConfig(), "test", "r", telemetry.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := New(r, b, nil, telemetry.Discard()) // nothing runs, so batches are taken by hand
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &node{bus: b, roster: r}
+	for range batchEvents {
+		defer reserve(n, l, 0).Finish(false, route.NoUsage())
+	}
+	defer reserve(n, l, 1).Finish(false, route.NoUsage())
+	reserve(n, l, 0).Finish(true, route.NoUsage())
+	l.take(false)
+	p := l.Pending(1, r.Snapshot().Table)
+	if !slices.Equal(p.GetPositions(), []uint32{1}) || !slices.Equal(p.GetSequences(), []uint64{2}) {
+		t.Errorf("pending above batch 1: %v, want the open pick of batch 2", p)
+	}
+}
+
 // asker is a scorer that looks at prefix blocks.
 type asker struct{ size, limit int }
 

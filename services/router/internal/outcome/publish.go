@@ -122,16 +122,16 @@ func (l *Ledger) take(evenEmpty bool) *statev1.OutcomeBatch {
 	b := &statev1.OutcomeBatch{Events: make([]*statev1.OutcomeEvent, n)}
 	now := l.roster.Now()
 	for i, e := range l.events[:n] {
-		if p := e.wire.GetPicked(); p != nil {
-			p.AgeMs = milliseconds(now - e.at)
+		if e.begun != nil {
+			e.wire.GetPicked().AgeMs = milliseconds(now - e.begun.at)
 		}
 		b.Events[i] = e.wire
 	}
 	l.events = append(l.events[:0], l.events[n:]...)
 	l.next++
 	for _, e := range l.events {
-		if p := l.open[e.wire.GetPickId()]; p != nil && e.wire.GetPicked() != nil {
-			p.sequence = l.next
+		if e.begun != nil {
+			e.begun.sequence = l.next // of ended ones too: recent is in this order
 		}
 	}
 	return b
