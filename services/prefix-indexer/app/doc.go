@@ -1,3 +1,4 @@
-// Package app is prefix-indexer as a whole: its configuration, its parts and their
-// order. It is what main, the all-in-one command and tests run.
+// Package app is prefix-indexer as a whole: its configuration, its types and the
+// index that they go by; the rest is as in every scorer service. It is what main, the
+// all-in-one command and tests run.
 package app

@@ -1,4 +1,4 @@
-package app
+package scorersvc
 
 import (
 	"context"
@@ -14,10 +14,15 @@ import (
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
 )
 
+// MetricName is the full name of one of a service's metrics: "calls_total" of
+// scorer-kv is pointsman_scorer_kv_calls_total.
+func MetricName(service, noun string) string {
+	return "pointsman_" + strings.ReplaceAll(service, "-", "_") + "_" + noun
+}
+
 // meters counts what the scorer does.
 type meters struct {
 	calls, abstentions metric.Int64Counter
-	matches            metric.Float64Histogram
 
 	mu     sync.RWMutex
 	labels map[labelKey][]metric.AddOption // made once: making them costs more than most calls
@@ -31,15 +36,12 @@ type labelKey struct {
 	reason     scorerv1.AbstainReason
 }
 
-func newMeters(m metric.Meter) (*meters, error) {
-	calls, err1 := m.Int64Counter("pointsman_prefix_indexer_calls_total",
+func newMeters(service string, m metric.Meter) (*meters, error) {
+	calls, err1 := m.Int64Counter(MetricName(service, "calls_total"),
 		metric.WithDescription("Score calls, by scorer type and result: ok, abstained (on all candidates), or the error's code."))
-	abstentions, err2 := m.Int64Counter("pointsman_prefix_indexer_abstentions_total",
+	abstentions, err2 := m.Int64Counter(MetricName(service, "abstentions_total"),
 		metric.WithDescription("Candidates abstained on, by scorer type and reason."))
-	matches, err3 := m.Float64Histogram("pointsman_prefix_indexer_best_match_ratio",
-		metric.WithDescription("Share of the prompt that the best candidate holds."),
-		metric.WithExplicitBucketBoundaries(0, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1))
-	return &meters{calls: calls, abstentions: abstentions, matches: matches, labels: make(map[labelKey][]metric.AddOption)}, errors.Join(err1, err2, err3)
+	return &meters{calls: calls, abstentions: abstentions, labels: make(map[labelKey][]metric.AddOption)}, errors.Join(err1, err2)
 }
 
 // observe is scorer.Config.Observe.
@@ -52,9 +54,6 @@ func (m *meters) observe(o scorer.Observation) {
 func (m *meters) abstained(scorerType string, reason scorerv1.AbstainReason, candidates int) {
 	m.abstentions.Add(context.Background(), int64(candidates), m.labelsOf(labelKey{scorerType: scorerType, reason: reason})...)
 }
-
-// matched is prefix.Config.Matched.
-func (m *meters) matched(ratio float64) { m.matches.Record(context.Background(), ratio) }
 
 func (m *meters) labelsOf(key labelKey) []metric.AddOption {
 	m.mu.RLock()

@@ -1,10 +1,8 @@
-package app
+package scorersvc
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 
 	"github.com/pointsman/pointsman/internal/kit/bus"
 	"github.com/pointsman/pointsman/internal/kit/conf"
@@ -13,7 +11,8 @@ import (
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
 )
 
-// Config is what an operator can set.
+// Config is what an operator can set in every scorer service. A service with
+// settings of its own embeds it, inlined, and hides Validate by one that calls it.
 type Config struct {
 	// Pool names the pool whose broadcast is followed. Default "default".
 	Pool string `yaml:"pool"`
@@ -24,7 +23,8 @@ type Config struct {
 	// Roster says which figures are believed.
 	Roster RosterConfig `yaml:"roster"`
 
-	telemetry.Config `yaml:",inline"`
+	// Telemetry is, at the top level, log, admin port and traces.
+	Telemetry telemetry.Config `yaml:",inline"`
 }
 
 // ListenConfig has the listeners.
@@ -36,19 +36,19 @@ type ListenConfig struct {
 // RosterConfig says which figures are believed.
 type RosterConfig struct {
 	// StalenessLimit is the age above which an endpoint's figures are not believed,
-	// so that it is abstained on. Default 5s. Raise it above the scrape interval of
-	// the slowest endpoint.
+	// so that types which go by them abstain on it. Default 5s. Raise it above the
+	// scrape interval of the slowest endpoint.
 	StalenessLimit conf.Duration `yaml:"stalenessLimit"`
 }
 
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
-		Pool:   "default",
-		NATS:   bus.DefaultConfig(),
-		Listen: ListenConfig{GRPC: rpc.DefaultServerConfig(":9100")},
-		Roster: RosterConfig{StalenessLimit: conf.Duration(roster.DefaultConfig().StalenessLimit)},
-		Config: telemetry.DefaultConfig(),
+		Pool:      "default",
+		NATS:      bus.DefaultConfig(),
+		Listen:    ListenConfig{GRPC: rpc.DefaultServerConfig(":9100")},
+		Roster:    RosterConfig{StalenessLimit: conf.Duration(roster.DefaultConfig().StalenessLimit)},
+		Telemetry: telemetry.DefaultConfig(),
 	}
 }
 
@@ -64,21 +64,17 @@ func (c Config) Validate() error {
 	return errors.Join(append(faults,
 		conf.Prefix("nats", c.NATS.Validate()),
 		conf.Prefix("listen.grpc", c.Listen.GRPC.Validate()),
-		c.Config.Validate(),
+		c.Telemetry.Validate(),
 	)...)
 }
 
-// load reads the command line and the configuration file it names.
-func load(args []string, stdout io.Writer) (Config, error) {
-	fs := flag.NewFlagSet(Name, flag.ContinueOnError)
-	sources := conf.Flags(fs)
-	pool := fs.String("pool", "", "`NAME` of the pool; goes before the key pool")
-	if err := conf.ParseFlags(fs, args, stdout); err != nil {
-		return Config{}, err
-	}
-	if *pool != "" {
-		sources.Sets = append(sources.Sets, fmt.Sprintf("pool=%q", *pool))
-	}
-	cfg := DefaultConfig()
-	return cfg, conf.Load(sources.File, sources.Sets, &cfg)
+// Common returns the settings that all scorer services have; it makes Config, and
+// what embeds it, [Settings].
+func (c *Config) Common() *Config { return c }
+
+// Settings is all that an operator can set in one service: a pointer to a [Config] or
+// to a struct that embeds one.
+type Settings interface {
+	Common() *Config
+	Validate() error
 }

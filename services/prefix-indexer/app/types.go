@@ -1,0 +1,47 @@
+package app
+
+import (
+	"fmt"
+
+	"github.com/pointsman/pointsman/internal/kit/conf"
+	"github.com/pointsman/pointsman/internal/kit/roster"
+	"github.com/pointsman/pointsman/internal/kit/scorer"
+	"github.com/pointsman/pointsman/internal/kit/scorersvc"
+	"github.com/pointsman/pointsman/services/prefix-indexer/internal/feed"
+	"github.com/pointsman/pointsman/services/prefix-indexer/internal/index"
+	"github.com/pointsman/pointsman/services/prefix-indexer/internal/prefix"
+)
+
+// types makes the index, which is filled from the broadcast, and lists what is served
+// here.
+func types(s *scorersvc.Service, cfg Config) ([]scorer.Type, error) {
+	x, err := index.New(cfg.Index)
+	if err != nil {
+		return nil, conf.Prefix("index", err)
+	}
+	s.Roster.OnTable(func(_, now *roster.Table) { x.SetEndpoints(ids(now)) })
+	placements, err := feed.New(x, s.Bus, cfg.Join, s.Telemetry)
+	if err != nil {
+		return nil, err
+	}
+	s.Add("placements", placements.Part())
+
+	matches, err := newMatches(s.Telemetry.Meter)
+	if err != nil {
+		return nil, fmt.Errorf("create metrics: %w", err)
+	}
+	if err := showIndex(s.Telemetry.Meter, x); err != nil {
+		return nil, fmt.Errorf("create metrics: %w", err)
+	}
+	return []scorer.Type{
+		prefix.New(prefix.Config{Roster: s.Roster, Index: x, Abstained: s.Abstained, Matched: matches.observe}),
+	}, nil
+}
+
+func ids(t *roster.Table) []string {
+	out := make([]string, t.Len())
+	for i := range t.Endpoints {
+		out[i] = string(t.Endpoints[i].ID)
+	}
+	return out
+}
