@@ -13,6 +13,7 @@ type Subject string
 const (
 	Table       Subject = "table"        // statev1.EndpointTable
 	Load        Subject = "load"         // statev1.EndpointLoads
+	Policy      Subject = "policy"       // statev1.PoolPolicy
 	Outcome     Subject = "outcome"      // statev1.OutcomeBatch
 	Prefix      Subject = "prefix"       // statev1.PrefixBatch
 	Collector   Subject = "collector"    // statev1.CollectorHeartbeat

@@ -7,5 +7,6 @@
 // and that nothing which arrives late or twice is counted twice.
 //
 // When collectors disagree about the members, the table that changed last is
-// followed, until all tell the same again.
+// followed, until all tell the same again. The same holds for what they tell of
+// requests, the policy, which is only listened to where somebody wants it.
 package follower

@@ -33,12 +33,14 @@ type Follower struct {
 	health *telemetry.Health
 	log    *slog.Logger
 
-	mu      sync.Mutex
-	tables  tables
-	routers routers
-	heard   int64 // ns of the last table or load; 0: never
+	mu       sync.Mutex
+	tables   tables
+	policies policies
+	routers  routers
+	heard    int64 // ns of the last table or load; 0: never
 
 	heardRouters atomic.Int32
+	hearing      hearing
 
 	asks  chan string   // routers whose open picks are to be asked for
 	joins chan struct{} // all state is to be asked for
@@ -136,6 +138,7 @@ func (f *Follower) onLoads(m *statev1.EndpointLoads, _ bus.Meta) {
 func (f *Follower) onOutcomes(m *statev1.OutcomeBatch, _ bus.Meta) {
 	id := m.GetStamp().GetPublisherId()
 	if id == f.bus.PublisherID() {
+		f.hearing.echo(m.GetStamp())
 		return
 	}
 	f.mu.Lock()
@@ -170,6 +173,9 @@ func (f *Follower) askState(ctx context.Context) {
 	if err != nil {
 		f.log.Debug("nobody told the endpoint table", "error", err)
 		return
+	}
+	if a.GetPolicy() != nil && f.policies.use != nil {
+		f.onPolicy(a.GetPolicy(), bus.Meta{}) // before there is anybody to send to
 	}
 	if a.GetTable() != nil {
 		f.onTable(a.GetTable(), bus.Meta{})

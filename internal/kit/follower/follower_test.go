@@ -194,7 +194,15 @@ func TestLoadsSurviveTheWire(t *testing.T) {
 // process starts a bus with a follower.
 func process(t *testing.T, url string, parts func(b *bus.Bus)) (*roster.Roster, *telemetry.Telemetry) {
 	t.Helper()
-	tel, r := telemetry.Discard(), roster.New(roster.Config{})
+	r := roster.New(roster.Config{})
+	return r, processOn(t, url, r, parts, nil)
+}
+
+// processOn is process with a roster of the test's. further is called with the follower
+// before it runs; parts and further may be nil.
+func processOn(t *testing.T, url string, r *roster.Roster, parts func(b *bus.Bus), further func(f *Follower)) *telemetry.Telemetry {
+	t.Helper()
+	tel := telemetry.Discard()
 	cfg := bus.DefaultConfig()
 	cfg.URL = url
 	b, err := bus.New(cfg, "test", bus.NewPublisherID("t"), tel)
@@ -207,6 +215,9 @@ func process(t *testing.T, url string, parts func(b *bus.Bus)) (*roster.Roster, 
 	f, err := New(r, b, tel)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if further != nil {
+		further(f)
 	}
 	g := run.NewGroup(tel.Log)
 	g.Add("bus", b.Part())
@@ -222,7 +233,47 @@ func process(t *testing.T, url string, parts func(b *bus.Bus)) (*roster.Roster, 
 	})
 	t.Cleanup(func() { cancel(); wg.Wait() })
 	<-up
-	return r, tel
+	return tel
+}
+
+// A router that starts late knows the policy before it has anybody to send to, and
+// hears of every change of it, once.
+func TestALateJoinerAsksForThePolicy(t *testing.T) {
+	url := kittest.NATS(t)
+	table, first := wireTable(t, "c", 1, "a"), wirePolicy(t, "c", 1, "first")
+	var say *bus.Publisher[*statev1.PoolPolicy]
+	process(t, url, func(b *bus.Bus) {
+		bus.Respond(b, bus.GetState, func() *statev1.GetStateRequest { return &statev1.GetStateRequest{} }, func(*statev1.GetStateRequest) *statev1.GetStateResponse {
+			return &statev1.GetStateResponse{Table: table, Policy: first}
+		})
+		say = bus.NewPublisher(b, bus.Policy, func(m *statev1.PoolPolicy, s *statev1.Stamp) { m.Stamp = s; m.Stamp.PublisherId = "c" })
+	})
+	var mu sync.Mutex
+	var used []string
+	var known []int // endpoints when the policy came
+	r := roster.New(roster.Config{})
+	processOn(t, url, r, nil, func(f *Follower) {
+		f.OnPolicy(func(m *statev1.PoolPolicy) {
+			mu.Lock()
+			defer mu.Unlock()
+			used, known = append(used, m.GetObjectives()[0].GetName()), append(known, r.Snapshot().Len())
+		})
+	})
+	got := func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(used)
+	}
+	kittest.Eventually(t, "the first policy", func() bool { return slices.Equal(got(), []string{"first"}) })
+	if known[0] != 0 {
+		t.Errorf("there were %d endpoints before the policy", known[0])
+	}
+	for _, m := range []*statev1.PoolPolicy{first, wirePolicy(t, "c", 2, "second"), wirePolicy(t, "c", 2, "second")} {
+		if err := say.Publish(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kittest.Eventually(t, "the second policy", func() bool { return slices.Equal(got(), []string{"first", "second"}) })
 }
 
 func TestALateJoinerAsksForTheTable(t *testing.T) {

@@ -183,7 +183,7 @@ type holder struct {
 	bus *bus.Bus
 }
 
-func startHolder(t *testing.T, nats string) *holder {
+func startHolder(t *testing.T, nats string, further ...func(*follower.Follower)) *holder {
 	t.Helper()
 	cfg := bus.DefaultConfig()
 	cfg.URL = nats
@@ -196,6 +196,9 @@ func startHolder(t *testing.T, nats string) *holder {
 	f, err := follower.New(r, b, tel)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, more := range further {
+		more(f)
 	}
 	group := run.NewGroup(nil)
 	group.Add("bus", b.Part())

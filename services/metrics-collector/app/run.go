@@ -71,6 +71,12 @@ func assemble(cfg Config, tel *telemetry.Telemetry, stdout io.Writer) (*run.Grou
 		return nil, fmt.Errorf("create broadcast: %w", err)
 	}
 
+	d.OnPolicy(func(p *fleet.Policy) {
+		if err := c.UsePolicy(p); err != nil {
+			tel.Log.Error("what is said of requests cannot be told; it stays as it was", "error", err)
+		}
+	})
+
 	group := run.NewGroup(tel.Log)
 	group.Add("admin", tel.Part(stdout))
 	group.Add("discovery", d.Part())

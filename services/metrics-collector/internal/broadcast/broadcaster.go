@@ -35,14 +35,18 @@ type Broadcaster struct {
 	resets chan struct{}
 	log    *slog.Logger
 
-	tables *bus.Publisher[*statev1.EndpointTable]
-	loads  *bus.Publisher[*statev1.EndpointLoads]
-	beats  *bus.Publisher[*statev1.CollectorHeartbeat]
-	held   held
+	policyChanged chan struct{}
 
-	mu    sync.Mutex // guards what follows
-	table *statev1.EndpointTable
-	view  *fleet.View // that the table is made of, or a later one with the same table
+	tables   *bus.Publisher[*statev1.EndpointTable]
+	policies *bus.Publisher[*statev1.PoolPolicy]
+	loads    *bus.Publisher[*statev1.EndpointLoads]
+	beats    *bus.Publisher[*statev1.CollectorHeartbeat]
+	held     held
+
+	mu     sync.Mutex // guards what follows
+	table  *statev1.EndpointTable
+	policy *statev1.PoolPolicy // nil: not known yet
+	view   *fleet.View         // that the table is made of, or a later one with the same table
 
 	// Used by the part alone.
 	sample   loads
@@ -57,9 +61,11 @@ type Broadcaster struct {
 func New(cfg Config, b *bus.Bus, f *fleet.Fleet, wake <-chan struct{}, tel *telemetry.Telemetry, assign func(*fleet.View)) (*Broadcaster, error) {
 	c := &Broadcaster{
 		cfg: cfg, bus: b, fleet: f, assign: assign, wake: wake, resets: make(chan struct{}, 1), log: tel.Log, parts: 1, trouble: make(map[string]string),
-		tables: bus.NewPublisher(b, bus.Table, func(m *statev1.EndpointTable, s *statev1.Stamp) { m.Stamp = s }),
-		loads:  bus.NewPublisher(b, bus.Load, func(m *statev1.EndpointLoads, s *statev1.Stamp) { m.Stamp = s }),
-		beats:  bus.NewPublisher(b, bus.Collector, func(m *statev1.CollectorHeartbeat, s *statev1.Stamp) { m.Stamp = s }),
+		policyChanged: make(chan struct{}, 1),
+		policies:      bus.NewPublisher(b, bus.Policy, func(m *statev1.PoolPolicy, s *statev1.Stamp) { m.Stamp = s }),
+		tables:        bus.NewPublisher(b, bus.Table, func(m *statev1.EndpointTable, s *statev1.Stamp) { m.Stamp = s }),
+		loads:         bus.NewPublisher(b, bus.Load, func(m *statev1.EndpointLoads, s *statev1.Stamp) { m.Stamp = s }),
+		beats:         bus.NewPublisher(b, bus.Collector, func(m *statev1.CollectorHeartbeat, s *statev1.Stamp) { m.Stamp = s }),
 	}
 	bus.Subscribe(b, bus.Table, func() *statev1.EndpointTable { return &statev1.EndpointTable{} }, func(m *statev1.EndpointTable, _ bus.Meta) { c.hearTable(m) })
 	bus.Subscribe(b, bus.Load, func() *statev1.EndpointLoads { return &statev1.EndpointLoads{} }, func(m *statev1.EndpointLoads, meta bus.Meta) { c.hearLoads(m, meta.Received) })
@@ -79,6 +85,7 @@ func New(cfg Config, b *bus.Bus, f *fleet.Fleet, wake <-chan struct{}, tel *tele
 func (c *Broadcaster) Part() run.Part {
 	return func(ctx context.Context, ready func()) error {
 		c.join(ctx)
+		c.tellPolicy()
 		c.refresh()
 		c.beat(false)
 		ready()
@@ -112,9 +119,13 @@ func (c *Broadcaster) loop(ctx context.Context) {
 		case <-beat.C:
 			c.fleet.Tick(time.Now(), c.bus.Connected())
 			c.beat(false)
+		case <-c.policyChanged:
+			c.tellPolicy()
 		case <-table.C:
+			c.tellPolicy()
 			c.tellTable()
 		case <-c.resets:
+			c.tellPolicy()
 			c.tellTable()
 			c.beat(false)
 		}
@@ -279,6 +290,9 @@ func (c *Broadcaster) state() *statev1.GetStateResponse {
 		return nil
 	}
 	out := &statev1.GetStateResponse{Table: proto.CloneOf(c.table)}
+	if c.policy.GetStamp() != nil {
+		out.Policy = proto.CloneOf(c.policy)
+	}
 	all := make([]int, len(v.Members))
 	for i := range all {
 		all[i] = i

@@ -28,10 +28,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bench is a discoverer that runs, with what it tells and logs.
 type bench struct {
-	t    *testing.T
-	tel  *telemetry.Telemetry
-	zone *zone
-	done chan error
+	t      *testing.T
+	tel    *telemetry.Telemetry
+	zone   *zone
+	done   chan error
+	policy func(*fleet.Policy)
 
 	mu    sync.Mutex
 	sets  [][]*fleet.Target
@@ -109,6 +110,7 @@ func (b *bench) start(cfg Config) {
 		b.t.Fatal(err)
 	}
 	d.lookup = b.zone.lookup
+	d.OnPolicy(b.policy)
 	g := run.NewGroup(nil)
 	g.Add("discovery", d.Part())
 	ctx, cancel := context.WithCancel(b.t.Context())

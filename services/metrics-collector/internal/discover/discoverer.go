@@ -26,6 +26,7 @@ var errNotYet = errors.New("endpoints are not discovered yet")
 type Discoverer struct {
 	cfg    Config
 	tell   func([]*fleet.Target)
+	policy func(*fleet.Policy) // nil: nobody wants to know
 	lookup lookup
 	log    *slog.Logger
 	health *telemetry.Health
@@ -59,6 +60,17 @@ func New(cfg Config, tel *telemetry.Telemetry, tell func([]*fleet.Target)) (*Dis
 	return d, err
 }
 
+// OnPolicy has what is said of requests handed to use, all of it, before the endpoints
+// are told first and whenever it may have changed. Call it before Part runs.
+func (d *Discoverer) OnPolicy(use func(*fleet.Policy)) { d.policy = use }
+
+// tellPolicy is called with mu held.
+func (d *Discoverer) tellPolicy() {
+	if d.policy != nil {
+		d.policy(policyOf(d.lists()))
+	}
+}
+
 // Part finds endpoints until its context ends. An endpoints file that cannot be used
 // at the start is an error.
 func (d *Discoverer) Part() run.Part {
@@ -79,6 +91,7 @@ func (d *Discoverer) Part() run.Part {
 			})
 		}
 		d.mu.Lock()
+		d.tellPolicy()
 		d.follow(ctx, &parts)
 		d.merge()
 		d.mu.Unlock()
@@ -93,6 +106,7 @@ func (d *Discoverer) fileChanged(ctx context.Context, parts *sync.WaitGroup, lis
 	defer d.mu.Unlock()
 	d.log.Info("endpoints file was read", "file", d.cfg.EndpointsFile, "endpoints", len(list.Endpoints), "names", len(list.DNS))
 	d.file = list
+	d.tellPolicy()
 	d.follow(ctx, parts)
 	d.merge()
 }

@@ -18,6 +18,9 @@
 // being written. Of two endpoints with the same id or address the first one counts:
 // configuration, file, names in the configuration, names in the file.
 //
+// The same sources say how important requests are and which model answers to which name
+// (Policy), where Kubernetes would have objects of its own for that.
+//
 // It does not ask whether an endpoint is healthy, and does not name endpoints: see
 // package fleet.
 package discover

@@ -15,12 +15,15 @@ const (
 	maxName = 253 // bytes, as DNS has it
 )
 
-// List is endpoints and names, as in the configuration and in the endpoints file.
+// List is endpoints and names, and what is said of requests to them, as in the
+// configuration and in the endpoints file.
 type List struct {
 	// Endpoints are single endpoints.
 	Endpoints []EndpointConfig `yaml:"endpoints"`
 	// DNS are names of which each address is an endpoint.
 	DNS []DNSConfig `yaml:"dns"`
+	// Policy is, at the top level, objectives, rewrites, models, criticalModels.
+	Policy `yaml:",inline"`
 }
 
 // EndpointConfig is one endpoint.
@@ -113,7 +116,7 @@ func (l List) Validate() error {
 		at := fmt.Sprintf("dns[%d]", i)
 		faults = append(faults, validateHost(at+".name", d.Name), d.validate(at))
 	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, l.Policy.Validate())...)
 }
 
 func validateHost(key, host string) error {

@@ -119,7 +119,7 @@ func (l *lora) build() *Adapters {
 
 func appendNames(names []string, list []byte) []string {
 	for name := range bytes.SplitSeq(list, []byte{','}) {
-		if name = bytes.TrimSpace(name); len(name) > 0 && len(names) < maxAdapters {
+		if name = bytes.TrimSpace(name); usable(name) && len(names) < maxAdapters {
 			names = append(names, string(name))
 		}
 	}

@@ -4,15 +4,17 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/pointsman/pointsman/services/metrics-collector/internal/page"
 )
 
 const (
 	modelLabel = "model_name"
-	// maxModels and maxModelName bound what is taken from model labels.
-	maxModels    = 64
-	maxModelName = 256
+	// maxModels bounds what is taken from model labels.
+	maxModels = 64
+	// maxName is the longest name of a model or adapter that is taken.
+	maxName = 256
 )
 
 // Reader reads the pages of one endpoint, one after the other. It keeps memory
@@ -184,6 +186,10 @@ func natural(b []byte) (n uint32, ok bool) {
 	return n, true
 }
 
+// usable says whether the name of a model or adapter can be told to the pool. One
+// that cannot would hold back the figures of all endpoints told along with it.
+func usable(name []byte) bool { return len(name) > 0 && len(name) <= maxName && utf8.Valid(name) }
+
 // models collects model names and remembers the list of the last page.
 type models struct {
 	seen   []string
@@ -193,7 +199,7 @@ type models struct {
 func (m *models) reset() { m.seen = m.seen[:0] }
 
 func (m *models) add(name []byte) {
-	if len(name) == 0 || len(name) > maxModelName || len(m.seen) == maxModels {
+	if !usable(name) || len(m.seen) == maxModels {
 		return
 	}
 	for _, s := range m.seen {

@@ -77,6 +77,21 @@ sglang:token_usage{dp_rank="1",tp_rank="2"} 0.1
 	}
 }
 
+func TestNamesThatCannotBeToldAreLeftOut(t *testing.T) {
+	for name, bad := range map[string]string{"not UTF-8": "a\xffb", "endless": strings.Repeat("a", 1<<20)} {
+		t.Run(name, func(t *testing.T) {
+			got := read(t, "", `vllm:num_requests_waiting{model_name="`+bad+`"} 3
+vllm:num_requests_running{model_name="m"} 2
+vllm:lora_requests_info{max_lora="4",running_lora_adapters="good,`+bad+`",waiting_lora_adapters="`+bad+`"} 1
+`)
+			want := Figures{Engine: VLLM, Waiting: 3, Running: 2, KVCacheUsage: Unknown, Models: []string{"m"}, Adapters: &Adapters{Running: []string{"good"}, Max: 4}}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
 func TestB065_each_endpoint_its_own_engine(t *testing.T) {
 	want := map[Name]Figures{
 		VLLM:         {Engine: VLLM, BlockSize: 16, BlockCount: 64, Adapters: &Adapters{Max: 1}, Models: []string{"fake-model"}},

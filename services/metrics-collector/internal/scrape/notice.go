@@ -13,13 +13,11 @@ type notice struct {
 	last    time.Time // when that was told
 }
 
-// failed returns true if the failure is to be told.
+// failed returns true if the failure is to be told: at its first scrape, or, if that
+// is too soon after the last telling, at the first one that is not.
 func (n *notice) failed(now time.Time) bool {
-	if n.failing {
-		return false
-	}
 	n.failing = true
-	if !n.last.IsZero() && now.Sub(n.last) < noticeGap {
+	if n.told || !n.last.IsZero() && now.Sub(n.last) < noticeGap {
 		return false
 	}
 	n.told, n.last = true, now

@@ -94,4 +94,8 @@ func TestNotice(t *testing.T) {
 	if !n.failed(now.Add(noticeGap)) {
 		t.Error("a failure long after is not told")
 	}
+	n = notice{last: now}
+	if n.failed(now.Add(time.Second)) || !n.failed(now.Add(noticeGap)) || n.failed(now.Add(2*noticeGap)) {
+		t.Error("an endpoint that recovers, and then fails for good, is to be told of once")
+	}
 }
