@@ -14,6 +14,7 @@ import (
 	"github.com/pointsman/pointsman/internal/kit/run"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
 	"github.com/pointsman/pointsman/services/router/internal/decisions"
+	"github.com/pointsman/pointsman/services/router/internal/epconfig"
 	"github.com/pointsman/pointsman/services/router/internal/fanout"
 	"github.com/pointsman/pointsman/services/router/internal/front/grpcapi"
 	"github.com/pointsman/pointsman/services/router/internal/front/httpproxy"
@@ -48,6 +49,7 @@ type router struct {
 	ledger     *outcome.Ledger
 	quarantine *quarantine.Quarantine
 	scheduler  *route.Scheduler
+	config     *configuration
 	decisions  *decisions.Log
 	proxy      *httpproxy.Proxy
 	api        *grpcapi.Server
@@ -104,10 +106,23 @@ func (r *router) buildRouting() (err error) {
 		return err
 	}
 	r.scheduler, err = route.NewScheduler(route.Deps{
-		Roster: r.roster, Fan: fan, Ledger: r.ledger, Quarantine: r.quarantine, Observer: seen, FanTimeout: o.Scoring.Timeout.D(), OtherRouters: r.follower.Routers,
+		Roster: r.roster, Fan: fan, Ledger: r.ledger, Quarantine: r.quarantine, Observer: seen, FanTimeout: o.Scoring.Timeout.D(), OtherRouters: r.follower.Routers, Hearing: r.follower.Hearing,
 	})
+	if err != nil {
+		return err
+	}
+	r.config, err = newConfiguration(r.bus.PublisherID(), o.origin, r.loadConfiguration, r.useConfiguration, r.tel)
 	return err
 }
+
+// loadConfiguration makes a configuration of a text.
+func (r *router) loadConfiguration(source string, text []byte) (*epconfig.Loaded, error) {
+	r.scorers.Loading()
+	return epconfig.Load(source, text, epconfig.Deps{Scorers: r.scorers})
+}
+
+// useConfiguration makes all further requests go by a configuration.
+func (r *router) useConfiguration(l *epconfig.Loaded) { r.scheduler.Use(l.Config) }
 
 // buildFronts makes what callers talk to.
 func (r *router) buildFronts() (err error) {
@@ -122,6 +137,7 @@ func (r *router) buildFronts() (err error) {
 	if r.api, err = grpcapi.New(grpcapi.Deps{
 		RouterID: r.bus.PublisherID(), Decider: r.scheduler, Describe: describer{parser}.describe, Roster: r.roster, StateAge: r.follower.StateAge,
 		Quarantine: r.quarantine, Decisions: r.decisions, Scorers: r.scorers.Status, Telemetry: r.tel,
+		ConfigStatus: r.config.status, CheckConfig: r.checkConfig,
 	}); err != nil {
 		return err
 	}
@@ -140,7 +156,7 @@ func (r *router) run(ctx context.Context, stdout io.Writer) error {
 	g.StopTimeout = r.options.DrainDelay.D() + r.options.Listen.HTTP.DrainTimeout.D() + 15*time.Second
 	g.Add("admin", r.tel.Part(stdout))
 	g.Add("scorers", r.scorers.Part())
-	g.Add("configuration", r.loadConfiguration)
+	g.Add("configuration", r.config.part)
 	g.Add("grpc", r.grpc.Part(stdout))
 	g.Add("nats", r.bus.Part())
 	g.Add("roster", r.follower.Part())

@@ -5,18 +5,17 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/pointsman/pointsman/internal/kit/conf"
 	"github.com/pointsman/pointsman/internal/kit/run"
+	"github.com/pointsman/pointsman/internal/kit/watch"
 	"github.com/pointsman/pointsman/services/router/internal/epconfig"
 )
 
 // options is what the command line says.
 type options struct {
 	Config
-	source string // of the EndpointPickerConfig
-	text   []byte
+	origin origin // of the EndpointPickerConfig
 }
 
 // parse reads flags and settings. The flags of the Inference Gateway's endpoint
@@ -27,8 +26,12 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	pool := fs.String("pool", "", "`name` of the pool of endpoints; the same as --set pool=NAME")
 	poolName := fs.String("poolName", "", "`name` of the InferencePool; names the pool, as --pool does")
 	namespace := fs.String("poolNamespace", "", "`namespace` of the InferencePool; the pool is then named NAMESPACE/NAME")
-	file := fs.String("configFile", "", "`file` with the EndpointPickerConfig")
+	file := fs.String("configFile", "", "`file` with the EndpointPickerConfig; changes are taken into use, see --configReload")
 	text := fs.String("configText", "", "EndpointPickerConfig as `text`")
+	reload := fs.Bool("configReload", true, "take a changed --configFile into use while running, also on SIGHUP; false: only at the start")
+	for newer, older := range map[string]string{"pool-name": "poolName", "pool-namespace": "poolNamespace", "config-file": "configFile", "config-text": "configText"} {
+		fs.Var(fs.Lookup(older).Value, newer, "the same as --"+older+", as newer endpoint pickers `spell` it")
+	}
 	if err := conf.ParseFlags(fs, args, stdout); err != nil {
 		return nil, err
 	}
@@ -39,7 +42,7 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	if err := o.namePool(*pool, *poolName, *namespace); err != nil {
 		return nil, run.UsageError{Err: err}
 	}
-	if err := o.readText(*file, *text); err != nil {
+	if err := o.readText(*file, *text, *reload); err != nil {
 		return nil, err
 	}
 	return o, nil
@@ -63,20 +66,20 @@ func (o *options) namePool(pool, poolName, namespace string) error {
 }
 
 // readText reads the EndpointPickerConfig; without one the built-in default stands.
-func (o *options) readText(file, text string) error {
+func (o *options) readText(file, text string, reload bool) error {
 	switch {
 	case file != "" && text != "":
 		return run.UsageError{Err: errors.New("--configFile and --configText are both given: give one")}
 	case text != "":
-		o.source, o.text = "configText", []byte(text)
+		o.origin = origin{source: "configText", text: []byte(text)}
 	case file != "":
-		raw, err := os.ReadFile(file)
+		raw, err := watch.DefaultConfig(file).Read()
 		if err != nil {
 			return fmt.Errorf("--configFile: %w; check the path and who may read it", err)
 		}
-		o.source, o.text = file, raw
+		o.origin = origin{source: file, text: raw, file: file, reload: reload}
 	default:
-		o.source, o.text = epconfig.DefaultName, []byte(epconfig.DefaultText)
+		o.origin = origin{source: epconfig.DefaultName, text: []byte(epconfig.DefaultText)}
 	}
 	return nil
 }

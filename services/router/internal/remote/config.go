@@ -61,8 +61,8 @@ type ScorerConfig struct {
 type Config struct {
 	// Scorers are services beside the built-in ones, and other settings for those.
 	Scorers []ScorerConfig `yaml:"scorers"`
-	// ScorerWait is how long, from the start of the router, loading a configuration
-	// waits for scorers that have not been reached. Default 5 s. Raise it where
+	// ScorerWait is how long loading a configuration, at the start or later, waits for
+	// scorers that have not been reached. Default 5 s. Raise it where
 	// scorers start much later than routers.
 	ScorerWait conf.Duration `yaml:"scorerWait"`
 	// ScorerLookup is the time between two look-ups of a scorer's name. Default 5 s.

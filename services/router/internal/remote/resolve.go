@@ -47,7 +47,8 @@ func (s *Set) known() []string {
 // service's silence fails requests, and what an operator should know.
 //
 // A type that nobody is known to serve is waited for as long as scorers may be
-// starting (Config.ScorerWait, from the start of Part; not at all without Part). A
+// starting (Config.ScorerWait, from the start of Part or the last call of Loading; not
+// at all without Part). A
 // service that cannot be reached has its parameters checked when it can: until then,
 // and if they turn out to be wrong, calls are skipped, with that reason.
 //

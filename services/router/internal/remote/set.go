@@ -117,6 +117,16 @@ func (s *Set) Part() run.Part {
 	}
 }
 
+// Loading says that a configuration is about to be loaded: scorers that have not been
+// reached are waited for anew, for Config.ScorerWait. Before Part runs it does nothing.
+func (s *Set) Loading() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx != nil {
+		s.waitEnds = time.Now().Add(s.cfg.ScorerWait.D())
+	}
+}
+
 // want starts connecting to a service, now or as soon as Part runs.
 func (s *Set) want(svc *service) {
 	s.mu.Lock()

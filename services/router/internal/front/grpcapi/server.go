@@ -46,8 +46,12 @@ type Deps struct {
 	Quarantine route.Quarantine
 	Decisions  *decisions.Log
 	// Scorers are the scorer services' states.
-	Scorers   func() []*routerv1.ScorerStatus
-	Telemetry *telemetry.Telemetry
+	Scorers func() []*routerv1.ScorerStatus
+	// ConfigStatus is the routing configuration in use.
+	ConfigStatus func() *routerv1.GetConfigStatusResponse
+	// CheckConfig loads a text without using it.
+	CheckConfig func(source string, text []byte) *routerv1.CheckConfigResponse
+	Telemetry   *telemetry.Telemetry
 }
 
 // Server implements routerv1.RouterServiceServer.

@@ -124,6 +124,12 @@ func newFront(t *testing.T) *front {
 		RouterID: "router-x", Decider: f.decider, Roster: r, Quarantine: quarantine{}, Decisions: f.log, Telemetry: f.tel,
 		StateAge: func() (time.Duration, bool) { return time.Second, true },
 		Scorers:  func() []*routerv1.ScorerStatus { return []*routerv1.ScorerStatus{{Name: "scorer-kv"}} },
+		ConfigStatus: func() *routerv1.GetConfigStatusResponse {
+			return &routerv1.GetConfigStatusResponse{Source: "epp.yaml"}
+		},
+		CheckConfig: func(source string, text []byte) *routerv1.CheckConfigResponse {
+			return &routerv1.CheckConfigResponse{Faults: []*routerv1.ConfigNotice{{Message: source + ": " + string(text)}}}
+		},
 		Describe: func(id, path string, h route.Headers, body []byte) (*route.Request, func(), error) {
 			if string(body) == "bad" {
 				return nil, nil, errors.New("the body is not JSON")
