@@ -123,7 +123,7 @@ func perEngine(ms []*dto.Metric, value func(*dto.Metric) float64) []float64 {
 
 func referenceCount(mf *dto.MetricFamily, models map[string]bool) int32 {
 	for _, m := range mf.GetMetric() {
-		if v, _ := label(m, modelLabel); v != "" && len(v) <= maxModelName {
+		if v, _ := label(m, modelLabel); v != "" && usable([]byte(v)) {
 			models[v] = true
 		}
 	}

@@ -8,15 +8,13 @@ const noticeGap = 30 * time.Second
 
 // notice decides when an endpoint's state is told to people: when it changes.
 type notice struct {
-	failing bool
-	told    bool      // that it fails
-	last    time.Time // when that was told
+	told bool      // that it fails
+	last time.Time // when that was told
 }
 
-// failed returns true if the failure is to be told: at its first scrape, or, if that
+// failed returns true if the failure is to be told: at its first scrape or, if that
 // is too soon after the last telling, at the first one that is not.
 func (n *notice) failed(now time.Time) bool {
-	n.failing = true
 	if n.told || !n.last.IsZero() && now.Sub(n.last) < noticeGap {
 		return false
 	}
@@ -26,7 +24,7 @@ func (n *notice) failed(now time.Time) bool {
 
 // well returns true if the recovery is to be told.
 func (n *notice) well() bool {
-	told := n.failing && n.told
-	n.failing, n.told = false, false
+	told := n.told
+	n.told = false
 	return told
 }
