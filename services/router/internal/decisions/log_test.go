@@ -3,6 +3,7 @@ package decisions
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +66,23 @@ func TestSummaryKeepsWhatDecided(t *testing.T) {
 	}
 	if d := cmp.Diff(want, p.Scorers); d != "" {
 		t.Error(d)
+	}
+}
+
+func TestPathsThatAClientMadeUp(t *testing.T) {
+	for name, c := range map[string]struct{ path, want string }{
+		"as it is":      {"/v1/completions", "/v1/completions"},
+		"not UTF-8":     {"/v1/\xff\xfe/x", "/v1/\uFFFD/x"}, // gRPC refuses to send such a string, to every watcher
+		"endless":       {"/v1/" + strings.Repeat("a", 1<<20), "/v1/" + strings.Repeat("a", maxPath-4) + "…"},
+		"cut in a rune": {strings.Repeat("a", maxPath-1) + "é and more", strings.Repeat("a", maxPath-1) + "\uFFFD…"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := decided(t, "r")
+			d.Request.Path = c.path
+			if got := Summarise(d).Path; got != c.want {
+				t.Errorf("path of %d bytes %.80q, want %.80q", len(got), got, c.want)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package decisions
 
 import (
+	"strings"
 	"time"
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
@@ -9,7 +10,8 @@ import (
 
 // Summary is what is kept of a decision.
 type Summary struct {
-	// RequestID, Model and Path are the request's.
+	// RequestID, Model and Path are the request's. The path is cut at 256 bytes and
+	// made valid UTF-8: the client chooses it, and watchers get it over gRPC.
 	RequestID, Model, Path string
 	// PromptTokens is the prompt's estimated length.
 	PromptTokens uint32
@@ -62,7 +64,7 @@ type Scorer struct {
 // Summarise keeps what outlives the request.
 func Summarise(d *route.Decision) *Summary {
 	s := &Summary{
-		RequestID: d.Request.ID, Model: d.Request.Model, Path: d.Request.Path, PromptTokens: d.Request.PromptTokens,
+		RequestID: d.Request.ID, Model: d.Request.Model, Path: shown(d.Request.Path), PromptTokens: d.Request.PromptTokens,
 		Endpoints: d.Snapshot.Len(), Time: d.Time, Elapsed: d.Elapsed, Endpoint: d.Endpoint, Fallbacks: d.Fallbacks, DryRun: d.DryRun,
 		Profiles: make([]Profile, len(d.Results)),
 	}
@@ -73,6 +75,17 @@ func Summarise(d *route.Decision) *Summary {
 		s.Profiles[i] = summariseProfile(d, r)
 	}
 	return s
+}
+
+// maxPath is how much of a path is kept.
+const maxPath = 256
+
+// shown is what is kept of a path. It shares no memory with a longer one.
+func shown(path string) string {
+	if len(path) > maxPath {
+		path = strings.Clone(path[:maxPath]) + "…"
+	}
+	return strings.ToValidUTF8(path, "\uFFFD")
 }
 
 func summariseProfile(d *route.Decision, r *route.ProfileResult) Profile {
