@@ -22,10 +22,13 @@ type pick struct {
 	credited bool  // guarded by account.mu
 }
 
-func (a *account) add(tokens, at int64) *pick {
-	p := &pick{account: a, at: at, tokens: tokens, credited: true}
+func (a *account) add(tokens, at int64, credited bool) *pick {
+	p := &pick{account: a, at: at, tokens: tokens, credited: credited}
 	a.inFlight.Add(1)
 	a.inFlightTokens.Add(tokens)
+	if !credited {
+		return p
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.uncaught = append(a.uncaught, p)
@@ -52,9 +55,8 @@ func (p *pick) end() {
 	a.uncredit(p)
 }
 
-// settle ends the credit of the picks that a scrape started at the given time, less
-// the allowance, must have seen.
-func (a *account) settle(seen int64) {
+// settle ends the credit of the picks that a scrape must have seen.
+func (a *account) settle(saw func(at int64) bool) {
 	if a.credit.Load() == 0 {
 		return
 	}
@@ -62,7 +64,7 @@ func (a *account) settle(seen int64) {
 	defer a.mu.Unlock()
 	kept := a.uncaught[:0]
 	for _, p := range a.uncaught {
-		if p.at < seen {
+		if saw(p.at) {
 			a.uncredit(p)
 			continue
 		}

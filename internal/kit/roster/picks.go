@@ -1,18 +1,24 @@
 package roster
 
 // Pick counts a request on an endpoint until Finish. router and pickID name it; a
-// pick that is already counted is left as it is. at is on the roster's clock.
+// pick that is already counted is left as it is. at is on the roster's clock; a pick
+// so old that the figures held include it already gets no credit.
 func (r *Roster) Pick(routerID string, pickID uint64, id ID, uncachedTokens uint32, at int64) {
-	r.mu.Lock()
-	st := r.stateOf(id)
-	r.mu.Unlock()
+	r.mu.Lock() // until it is counted, or else the endpoint's state could be forgotten
+	defer r.mu.Unlock()
 	r.picksMu.Lock()
 	defer r.picksMu.Unlock()
 	rt := r.router(routerID)
 	if _, there := rt.picks[pickID]; there {
 		return
 	}
-	rt.picks[pickID] = st.account.add(int64(uncachedTokens), at)
+	st := r.stateOf(id)
+	rt.picks[pickID] = st.account.add(int64(uncachedTokens), at, !r.saw(st.observedAt, at))
+}
+
+// saw says whether a scrape that began at observed must have seen a pick made at at.
+func (r *Roster) saw(observed, at int64) bool {
+	return observed != Never && at < observed-int64(r.cfg.ReachAllowance)
 }
 
 // Finish ends a pick. It returns false if the pick is not counted: it has ended

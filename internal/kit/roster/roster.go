@@ -232,7 +232,7 @@ func (r *Roster) ApplyLoads(l Loads, received int64) error {
 		st.observedAt = observed
 		st.waiting, st.running, st.kv = at(l.Waiting, i), at(l.Running, i), at(l.KV, i)
 		st.adapters = l.Adapters[pos]
-		st.account.settle(observed - int64(r.cfg.ReachAllowance))
+		st.account.settle(func(at int64) bool { return r.saw(observed, at) })
 	}
 	r.loads++
 	r.current.Store(r.view(r.current.Load().Table))

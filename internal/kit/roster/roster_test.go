@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"testing"
 	"time"
 
@@ -216,6 +217,55 @@ func TestCreditEndsWithTheScrapeThatSawThePick(t *testing.T) {
 		t.Error("a pick must end exactly once")
 	}
 	check("all ended", 0, 0, 0)
+}
+
+// A pick may be heard of after the scrape that has seen it: from a slow broadcast, or
+// told to somebody who has just joined. It is in flight, and in the figures already.
+func TestAPickHeardOfLateGetsNoCredit(t *testing.T) {
+	r, c := newTest(t)
+	tb := table(t, "a")
+	r.SetTable(tb)
+	r.Pick("r1", 1, "a", 100, c.now)
+	if credit, _ := r.Snapshot().Credit(0); credit != 1 {
+		t.Errorf("credit %d before any scrape, want 1", credit)
+	}
+	c.advance(time.Minute)
+	if err := r.ApplyLoads(loads(tb, []int32{0}, []int32{2}, nil, nil), c.now); err != nil {
+		t.Fatal(err)
+	}
+	r.Pick("r1", 2, "a", 100, c.now-int64(30*time.Second))
+	r.Pick("r1", 3, "a", 10, c.now-int64(time.Millisecond)) // within the allowance
+	s := r.Snapshot()
+	if credit, tokens := s.Credit(0); s.InFlight(0) != 3 || credit != 1 || tokens != 10 {
+		t.Errorf("in flight %d, credit %d, tokens %d; want 3, 1, 10", s.InFlight(0), credit, tokens)
+	}
+	for id := range uint64(3) {
+		r.Finish("r1", id+1)
+	}
+	if credit, tokens := s.Credit(0); s.InFlight(0) != 0 || credit != 0 || tokens != 0 {
+		t.Errorf("in flight %d, credit %d, tokens %d after all have ended", s.InFlight(0), credit, tokens)
+	}
+}
+
+// A pick that is told before its endpoint's table must count once the table is there.
+func TestPicksBeforeTheTable(t *testing.T) {
+	for range 200 {
+		r, c := newTest(t)
+		now := c.now
+		others := []*Table{table(t, "x"), table(t, "y")}
+		var all sync.WaitGroup
+		all.Go(func() { r.Pick("r1", 1, "a", 0, now) })
+		all.Go(func() { // each forgets what no table has
+			for _, tb := range others {
+				r.SetTable(tb)
+			}
+		})
+		all.Wait()
+		r.SetTable(table(t, "a"))
+		if got := r.Snapshot().InFlight(0); got != 1 {
+			t.Fatalf("in flight %d, want 1", got)
+		}
+	}
 }
 
 func TestAPickIsCountedOnce(t *testing.T) {
