@@ -21,7 +21,8 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 # RACE=1 tests with the race detector; RUN=regexp chooses tests; PKG=pattern packages.
 RACE ?=
 RUN ?=
-PKG ?= work
+PKG ?=
+TESTFLAGS = -count=1 -timeout 20m $(if $(RACE),-race) $(if $(RUN),-run '$(RUN)')
 FUZZTIME ?= 10s
 BENCH ?= .
 
@@ -41,7 +42,13 @@ build: ## Build all binaries into bin/.
 
 test: ## Run all tests, whole-system ones included. RACE=1, RUN=regexp, PKG=./services/router/...
 	@test/setup/ready.sh $(if $(RACE),race,)
-	go test -count=1 $(if $(RACE),-race,) -timeout 20m $(if $(RUN),-run '$(RUN)',) $(PKG)
+ifeq ($(PKG),)
+	go test $(TESTFLAGS) $(addsuffix /...,$(addprefix ./,$(filter-out test,$(MODULES))))
+	@# Whole systems have the machine to themselves.
+	go test $(TESTFLAGS) -p 1 ./test/...
+else
+	go test $(TESTFLAGS) $(PKG)
+endif
 
 race: ## Run all tests with the race detector.
 	@$(MAKE) --no-print-directory test RACE=1
@@ -50,7 +57,7 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s).
 	@test/setup/fuzz.sh $(FUZZTIME)
 
 bench: ## Run the benchmarks. BENCH=regexp, PKG=./internal/kit/roster for one package. Compare two runs with .tools/bin/benchstat.
-	go test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+	go test -run '^$$' -bench '$(BENCH)' -benchmem $(or $(PKG),work)
 
 lint: $(BIN)/.golangci-lint ## Lint the Go code.
 	@golangci-lint run $$(go list -m -f '{{.Dir}}/...')

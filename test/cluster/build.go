@@ -12,12 +12,15 @@ import (
 
 // binaries are built by the first test that needs them.
 type binaries struct {
+	race bool
 	once sync.Once
 	dir  string
 	err  error
 }
 
-var built binaries
+// plain and racy are the two ways to build. Tests of how well requests are spread
+// take plain binaries even under the race detector, which slows a process ten times.
+var plain, racy = &binaries{}, &binaries{race: race}
 
 // root returns the repository's directory.
 func root() string {
@@ -25,32 +28,40 @@ func root() string {
 	return filepath.Join(filepath.Dir(file), "..", "..")
 }
 
-// Binary returns the path of a built binary, such as "router" or "pointsman".
+// Binary returns the path of a built binary, such as "router" or "pointsman"; under
+// the race detector if the test is.
 func Binary(t testing.TB, name string) string {
 	t.Helper()
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "pointsman-bin-"); built.err != nil {
+	return racy.path(t, name)
+}
+
+func (b *binaries) path(t testing.TB, name string) string {
+	t.Helper()
+	b.once.Do(func() {
+		if b.dir, b.err = os.MkdirTemp("", "pointsman-bin-"); b.err != nil {
 			return
 		}
-		args := []string{"build", "-o", built.dir + "/"}
-		if race {
+		args := []string{"build", "-o", b.dir + "/"}
+		if b.race {
 			args = append(args, "-race")
 		}
 		cmd := exec.Command("go", append(args, "./cmd/pointsman", "./services/router", "./services/prefix-indexer", "./services/metrics-collector", "./services/scorer-kv", "./services/scorer-queue")...)
 		cmd.Dir = root()
 		if out, err := cmd.CombinedOutput(); err != nil {
-			built.err = fmt.Errorf("build the binaries: %w\n%s", err, out)
+			b.err = fmt.Errorf("build the binaries: %w\n%s", err, out)
 		}
 	})
-	if built.err != nil {
-		t.Fatal(built.err)
+	if b.err != nil {
+		t.Fatal(b.err)
 	}
-	return filepath.Join(built.dir, name)
+	return filepath.Join(b.dir, name)
 }
 
 // Clean removes the binaries; call it at the end of TestMain.
 func Clean() {
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir)
+	for _, b := range []*binaries{plain, racy} {
+		if b.dir != "" {
+			_ = os.RemoveAll(b.dir)
+		}
 	}
 }

@@ -29,6 +29,8 @@ type Options struct {
 	Routers, Collectors int
 	// ConfigText is the EndpointPickerConfig. Empty: the router's default.
 	ConfigText string
+	// Plain runs binaries without the race detector, even if the test is under it.
+	Plain bool
 	// RouterSets are further --set arguments of the routers.
 	RouterSets []string
 }
@@ -50,12 +52,18 @@ type Cluster struct {
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	o.Servers, o.Routers, o.Collectors = max(o.Servers, 1), max(o.Routers, 1), max(o.Collectors, 1)
+	binary := func(name string) string {
+		if o.Plain && race {
+			return plain.path(t, name)
+		}
+		return racy.path(t, name)
+	}
 	c := &Cluster{NATS: kittest.StartNATS(t, 0), Scorers: make(map[string]*Process)}
 	c.startServers(t, o)
 	nats := "nats.url=" + c.NATS.URL
 	endpoints := c.endpoints()
 	for i := range o.Collectors {
-		p := newProcess(t, fmt.Sprintf("metrics-collector-%d", i+1), Binary(t, "metrics-collector"), 1,
+		p := newProcess(t, fmt.Sprintf("metrics-collector-%d", i+1), binary("metrics-collector"), 1,
 			"--set", nats, "--set", "admin.address="+free(t), "--set", endpoints)
 		p.Start(t)
 		c.Collectors = append(c.Collectors, p)
@@ -63,7 +71,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	var targets []string
 	for _, name := range []string{"scorer-queue", "scorer-kv", "prefix-indexer"} {
 		address := free(t)
-		p := newProcess(t, name, Binary(t, name), 2, "--set", nats, "--set", "admin.address="+free(t), "--set", "listen.grpc.address="+address)
+		p := newProcess(t, name, binary(name), 2, "--set", nats, "--set", "admin.address="+free(t), "--set", "listen.grpc.address="+address)
 		p.Start(t)
 		c.Scorers[name] = p
 		targets = append(targets, fmt.Sprintf("{name: %s, target: %q}", name, address))
@@ -77,7 +85,7 @@ func Start(t testing.TB, o Options) *Cluster {
 		if o.ConfigText != "" {
 			args = append(args, "--configText", o.ConfigText)
 		}
-		p := newProcess(t, fmt.Sprintf("router-%d", i+1), Binary(t, "router"), 3, args...)
+		p := newProcess(t, fmt.Sprintf("router-%d", i+1), binary("router"), 3, args...)
 		p.Start(t)
 		c.Routers = append(c.Routers, p)
 	}

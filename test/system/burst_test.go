@@ -16,7 +16,7 @@ import (
 // A burst of 64 different prompts at once on 8 idle servers through 3 routers: no
 // server gets more than 10.
 func TestABurstSpreads(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Servers: 8, Routers: 3, Server: func(_ int, cfg *modelserver.Config) { cfg.TimeScale = 2 }})
+	c := cluster.Start(t, cluster.Options{Servers: 8, Routers: 3, Plain: true, RouterSets: patient, Server: func(_ int, cfg *modelserver.Config) { cfg.TimeScale = 2 }})
 	client := newClient(t)
 	for round := range 5 {
 		counts, mu := make(map[string]int), sync.Mutex{}

@@ -17,6 +17,10 @@ import (
 // fast makes simulated servers fast enough for thousands of requests in seconds.
 func fast(_ int, cfg *modelserver.Config) { cfg.TimeScale = 25 }
 
+// patient makes routers wait for scorers on a machine that is busy with tests, where
+// the question is not how fast they are.
+var patient = []string{"scoring.timeout=1s"}
+
 // conversations is a workload of multi-turn sessions: some 5 turns each, small
 // system prompts that sessions share, histories that they do not.
 func conversations(sessions int) workload.Config {

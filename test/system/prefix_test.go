@@ -18,7 +18,7 @@ func TestConversationsStayWhereTheirPrefixIs(t *testing.T) {
 	w := conversations(400)
 	run := func(name string, o cluster.Options) (ratio float64) {
 		t.Run(name, func(t *testing.T) {
-			o.Servers, o.Server = 8, fast
+			o.Servers, o.Server, o.Plain, o.RouterSets = 8, fast, true, patient
 			c := cluster.Start(t, o)
 			if n := replay(t, c, w, 16); n != 2000 {
 				t.Errorf("%d requests were answered, want 2000", n)

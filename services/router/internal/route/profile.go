@@ -104,6 +104,8 @@ type Scores struct {
 	Matched []uint32
 	// BlockSize is the bytes of prompt in one of Matched's blocks.
 	BlockSize int
+	// Blocks is how many blocks of the prompt there were to match.
+	Blocks int
 	// StateAge is the age of the oldest state used; negative if not state-based.
 	StateAge time.Duration
 	// Elapsed is the time from asking to the answer.
@@ -154,7 +156,8 @@ type Picker interface {
 type Profile struct {
 	// Name is the SchedulingProfile's name.
 	Name string
-	// Filters run in order; a profile without any keeps every candidate.
+	// Filters run in order, from the first ScoredFilter on after scoring; a profile
+	// without any keeps every candidate.
 	Filters []Filter
 	// Scorers are asked all at once.
 	Scorers []Scorer
@@ -178,7 +181,8 @@ type Handler interface {
 type ProfileResult struct {
 	// Profile is the profile.
 	Profile *Profile
-	// Candidates are the positions that were scored.
+	// Candidates are the positions that were scored, less those that a filter dropped
+	// after scoring. Ascending.
 	Candidates []int32
 	// Scores has one entry per Profile.Scorers.
 	Scores []Scores

@@ -29,13 +29,17 @@ func (s *Scheduler) runProfile(ctx context.Context, f *frame, p *Profile, in eli
 		res.Err = err
 		return res
 	}
-	s.pick(c, res, *then, sum, ranked)
+	stay := *then
+	if res.Err = filterLate(c, res, &stay); res.Err != nil {
+		return res
+	}
+	s.pick(c, res, stay, sum, ranked)
 	return res
 }
 
-// filter runs the profile's filters over res.Candidates.
+// filter runs the profile's filters that come before scoring over res.Candidates.
 func filter(c *Cycle, res *ProfileResult) error {
-	fs := res.Profile.Filters
+	fs := res.Profile.Filters[:res.Profile.early()]
 	if len(fs) == 0 {
 		return nil
 	}
@@ -54,10 +58,7 @@ func filter(c *Cycle, res *ProfileResult) error {
 			continue
 		}
 		res.Candidates = nil
-		if _, load := f.(LoadFilter); load {
-			return fmt.Errorf("%w: filter %q left none of %d endpoints", ErrShed, f.Name(), n)
-		}
-		return fmt.Errorf("%w: filter %q left none of %d endpoints", ErrNoEndpoint, f.Name(), n)
+		return leftNone(f, n)
 	}
 	res.Candidates = candidates
 	return nil

@@ -48,6 +48,9 @@ type Deps struct {
 	// OtherRouters returns how many other routers share the pool. It must be quick.
 	// Nil: none.
 	OtherRouters func() int
+	// Hearing returns about how long a pick takes to be heard of by other routers. Nil
+	// or little: 5 ms.
+	Hearing func() time.Duration
 	// FanTimeout is the budget for all scorers of one profile. 0: DefaultFanTimeout.
 	FanTimeout time.Duration
 	// Rand returns a uniform number in [0, n) and is safe for concurrent use. Nil:

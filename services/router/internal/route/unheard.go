@@ -7,9 +7,12 @@ import (
 	"github.com/pointsman/pointsman/internal/kit/roster"
 )
 
-// hearing is about how long a pick takes to be heard of by other routers, a moment
-// of a busy machine included.
-const hearing = 5 * time.Millisecond
+// leastHearing and mostHearing bound how long a pick is taken to need until other
+// routers have heard of it: it is measured, and a measurement is always late.
+const (
+	leastHearing = 5 * time.Millisecond
+	mostHearing  = 100 * time.Millisecond
+)
 
 // mostRecent bounds how many own picks are looked at.
 const mostRecent = 256
@@ -31,7 +34,9 @@ func (s *Scheduler) unheard(c *Cycle, res *ProfileResult) []int64 {
 	if others == 0 || len(s.recent) == 0 {
 		return nil
 	}
-	since := s.deps.Roster.Now() - int64(hearing)
+	// What was picked after this request's scorers were asked they cannot know of,
+	// however long ago that is; and a hearing before that others had not heard of.
+	since := c.Now - int64(s.hearing())
 	counts := s.guess[:0]
 	for i := len(s.recent) - 1; i >= 0 && s.recent[i].at >= since; i-- {
 		pos, in := c.Snapshot.Table.Position(s.recent[i].endpoint)
@@ -52,6 +57,14 @@ func (s *Scheduler) unheard(c *Cycle, res *ProfileResult) []int64 {
 		return nil
 	}
 	return counts
+}
+
+// hearing is how long a pick takes to be heard of.
+func (s *Scheduler) hearing() time.Duration {
+	if s.deps.Hearing == nil {
+		return leastHearing
+	}
+	return min(max(s.deps.Hearing(), leastHearing), mostHearing)
 }
 
 // others is how many other routers there are.

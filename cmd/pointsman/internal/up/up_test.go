@@ -1,0 +1,93 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/pointsman/pointsman/internal/kit/kittest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// screen is what a user sees.
+type screen struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// The first minutes of a newcomer: addresses are printed, a request is answered, the
+// decision is shown, Ctrl-C ends all of it and leaves nothing running.
+func TestUp(t *testing.T) {
+	var out screen
+	ctx, interrupt := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Run(ctx, []string{"--servers", "2", "--routers", "2", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--speed", "20", "--log", "error"}, &out)
+	}()
+	kittest.Eventually(t, "the addresses to be printed", func() bool {
+		select {
+		case err := <-ended:
+			t.Fatalf("it ended: %v\n%s", err, out.String())
+		default:
+		}
+		return strings.Contains(out.String(), "Decisions, as they happen:")
+	})
+	found := regexp.MustCompile(`router-[12] +OpenAI API (http://\S+)/v1`).FindAllStringSubmatch(out.String(), -1)
+	if len(found) != 2 {
+		t.Fatalf("addresses of two routers are not in:\n%s", out.String())
+	}
+	for _, f := range found {
+		tr := &http.Transport{}
+		resp, err := (&http.Client{Transport: tr}).Post(f[1]+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"sim-model","max_tokens":4,"messages":[{"role":"user","content":"Hello"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		tr.CloseIdleConnections()
+		if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("x-pointsman-endpoint") == "" {
+			t.Errorf("status %d, error %v: %s", resp.StatusCode, err, body)
+		}
+	}
+	kittest.Eventually(t, "both decisions to be shown", func() bool { return strings.Count(out.String(), "→ 127.0.0.1:") == 2 })
+	interrupt()
+	if err := <-ended; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	if _, err := parse([]string{"--help"}, io.Discard); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("help: %v", err)
+	}
+	for _, args := range [][]string{{"--servers", "0"}, {"--routers", "9"}, {"--speed", "0"}, {"--speed", "NaN"}, {"left", "over"}} {
+		if _, err := parse(args, io.Discard); err == nil {
+			t.Errorf("%v were taken", args)
+		}
+	}
+	err := Run(context.Background(), []string{"--log", "loud"}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "loud") {
+		t.Errorf("log level: %v", err)
+	}
+}
