@@ -47,10 +47,12 @@ func find(fields []field, name string) ([]int, bool) {
 	return nil, false
 }
 
+// names lists the keys in the order of the alphabet.
 func names(fields []field) []string {
 	out := make([]string, len(fields))
 	for i, f := range fields {
 		out[i] = f.name
 	}
+	slices.Sort(out)
 	return out
 }

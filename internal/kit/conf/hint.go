@@ -2,26 +2,29 @@ package conf
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
-// hint suggests which of the known keys was meant by got, or lists them.
-func hint(got string, known []string) string {
+// Hint says, for a fault's text, which of the known words was meant by got, or lists them as they stand.
+func Hint(got string, known []string) string {
+	if near := Nearest(got, known); near != "" {
+		return fmt.Sprintf("did you mean %s?", near)
+	}
+	if len(known) == 0 {
+		return "there are no settings here"
+	}
+	return "known here: " + strings.Join(known, ", ")
+}
+
+// Nearest returns the known word that got looks like, whatever the case of the letters, or "" if there is none.
+func Nearest(got string, known []string) string {
 	best, distance := "", min(max(2, len(got)/3)+1, len(got)) // from there on it is another word
 	for _, k := range known {
 		if n := levenshtein(strings.ToLower(got), strings.ToLower(k)); n < distance {
 			best, distance = k, n
 		}
 	}
-	if best != "" {
-		return fmt.Sprintf("did you mean %s?", best)
-	}
-	if len(known) == 0 {
-		return "there are no settings here"
-	}
-	sorted := slices.Sorted(slices.Values(known))
-	return "known here: " + strings.Join(sorted, ", ")
+	return best
 }
 
 // levenshtein counts the insertions, deletions and substitutions between a and b. It looks at 64 bytes of each at most.

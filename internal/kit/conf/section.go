@@ -88,7 +88,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, key string) {
 	for _, p := range d.pairs(n, key) {
 		index, ok := find(fields, p.name)
 		if !ok {
-			d.fault(p.key, under(key, p.name), "unknown key; %s", hint(p.name, names(fields)))
+			d.fault(p.key, under(key, p.name), "unknown key; %s", Hint(p.name, names(fields)))
 			continue
 		}
 		d.value(p.value, v.FieldByIndex(index), under(key, p.name))

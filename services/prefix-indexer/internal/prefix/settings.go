@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pointsman/pointsman/internal/kit/conf"
 	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
 	"github.com/pointsman/pointsman/services/prefix-indexer/internal/index"
@@ -116,7 +117,7 @@ func (r *reader) read(text []byte) {
 		before, twice := r.values[lower]
 		switch {
 		case !known:
-			r.fault(key, "unknown key; %s", suggest(key, keys[:]))
+			r.fault(key, "unknown key; %s", conf.Hint(key, keys[:]))
 		case twice:
 			r.fault(key, "set twice, also as %s", before.key)
 		case string(given[key]) != "null":
