@@ -149,7 +149,7 @@ func TestLoaderRules(t *testing.T) {
 		{"ref to a type that is not declared", queue + profileOf("  - pluginRef: low-queue-filter\n"), want{errs: []string{"which must be declared in plugins first"}}},
 		{"B111 unknown type", head + "plugins:\n- type: custom-scorer\n", want{errs: []string{`unknown plug-in type: no scorer serves type "custom-scorer"`}}},
 		{"B111 unknown type, near one of the router's", head + "plugins:\n- type: low-queu-filter\n", want{errs: []string{`unknown plug-in type "low-queu-filter"; did you mean low-queue-filter?`}}},
-		{"a type whose service may not have been reached", head + "plugins:\n- type: acme-carbon\n", want{errs: []string{"not reached: acme; filters, pickers and handlers: decision-tree-filter, least-kv-cache-filter, "}}},
+		{"a type whose service may not have been reached", head + "plugins:\n- type: acme-carbon\n", want{errs: []string{"not reached: acme; filters, pickers and handlers: by-label, by-label-selector, "}}},
 		{"type of a newer picker", head + "plugins:\n- type: disagg-profile-handler\n", want{errs: []string{`plug-in type "disagg-profile-handler" (profile handler) of newer endpoint pickers is not here yet`}}},
 		{"a newer type that a service offers", head + "plugins:\n- type: running-requests-size-scorer\n", want{check: shaped("default: | running-requests-size-scorer×1 | max-score-picker(1)")}},
 		{"name is a number", head + "plugins:\n- type: queue-scorer\n  name: 5\n", want{errs: []string{"plugins[0].name: must be a text, not the number 5; put it in quotes"}}},

@@ -31,6 +31,8 @@ type pluginEntry struct {
 	typ    string
 	typeAt *yaml.Node
 	params *yaml.Node // nil if absent
+	// completes is true if params are those of a data producer, whose defaults differ.
+	completes bool
 }
 
 // profileEntry is one item of schedulingProfiles.

@@ -24,7 +24,7 @@ func (b badParameter) ParameterKey() string { return b.key }
 
 func (*scorers) Types() []string {
 	return []string{
-		"queue-scorer", "kv-cache-scorer", "kv-cache-utilization-scorer", "prefix-cache-scorer", "lora-affinity-scorer", "running-requests-size-scorer",
+		"queue-scorer", "kv-cache-scorer", "kv-cache-utilization-scorer", "prefix-cache-scorer", "lora-affinity-scorer", "running-requests-size-scorer", "context-length-aware", "session-affinity-scorer",
 	}
 }
 
@@ -45,6 +45,7 @@ func (s *scorers) Resolve(name, typ string, parameters []byte) (service string, 
 		for key, raw := range values {
 			var n int64
 			switch {
+			case strings.EqualFold(key, "autoTune"), strings.EqualFold(key, "blockSizeTokens"):
 			case key != "hashBlockSize" && key != "maxPrefixBlocksToMatch" && key != "lruCapacityPerServer":
 				faults = append(faults, badParameter{key, "no such parameter"})
 			case json.Unmarshal(raw, &n) != nil:

@@ -22,6 +22,9 @@ func (l *loader) instantiate() {
 		before := len(l.faults)
 		if t, ok := l.deps.Registry.Type(e.typ); ok {
 			l.local(in, t)
+			if t.Scores && !in.faulty {
+				l.remote(in)
+			}
 		} else {
 			l.remote(in)
 		}
@@ -42,7 +45,10 @@ func (l *loader) unknownType(e *pluginEntry, scorerTypes []string, err error) {
 	if len(near) > 0 {
 		hint = "; nearest here: " + strings.Join(near, ", ")
 	}
-	if what, ok := l.deps.Registry.Later(e.typ); ok {
+	if what, nearest, ok := l.deps.Registry.Later(e.typ); ok {
+		if nearest != "" {
+			hint = "; nearest here: " + nearest
+		}
 		l.fault(e.typeAt, at, "plug-in type %q (%s) of newer endpoint pickers is not here yet%s", e.typ, what, hint)
 		return
 	}
@@ -64,6 +70,10 @@ func (l *loader) local(in *instance, t *Type) {
 	e := in.entry
 	if e == nil {
 		e = &pluginEntry{path: "plugins"} // filled in
+	}
+	if t.Name == producerType {
+		l.producer(e, t)
+		return
 	}
 	if t.Role == RoleElsewhere {
 		l.info(e.node, e.path, "%s is not needed here: %s", t.Name, strings.TrimPrefix(t.Summary, "Accepted and not needed: "))
@@ -98,6 +108,10 @@ func (l *loader) filterNamed(at *yaml.Node, path, name string) route.Filter {
 		// Its own fault is reported; that of the tree would be noise.
 	default:
 		f, ok := in.plugin.(route.Filter)
+		if _, late := f.(route.ScoredFilter); late {
+			l.fault(at, path, "plug-in %q goes by what scorers say, and so cannot stand in a decision tree; name it in the profile", name)
+			return nil
+		}
 		if ok {
 			in.used, in.inTree = true, true
 			return f
@@ -115,6 +129,10 @@ func (l *loader) filterNamed(at *yaml.Node, path, name string) route.Filter {
 func (l *loader) remote(in *instance) {
 	in.role = RoleScorer
 	e := in.entry
+	if e == nil {
+		e = &pluginEntry{name: in.name, typ: in.typ, path: "plugins"} // filled in
+	}
+	e = l.withProducer(e)
 	at, path := e.params, e.path+".parameters"
 	if at == nil {
 		at, path = e.node, e.path
@@ -124,6 +142,9 @@ func (l *loader) remote(in *instance) {
 	}
 	faults := len(l.faults)
 	in.params = l.compactJSON(e.params, path)
+	if e.completes {
+		in.params = completed(in.params)
+	}
 	if len(l.faults) > faults {
 		return
 	}

@@ -246,7 +246,7 @@ func TestEveryTypeIsDescribed(t *testing.T) {
 		if !ok || ty.Name != name || ty.Role == "" || !strings.HasSuffix(ty.Summary, ".") {
 			t.Errorf("type %q: %+v", name, ty)
 		}
-		if _, later := reg.Later(name); later {
+		if _, _, later := reg.Later(name); later {
 			t.Errorf("type %q is here and said to be not", name)
 		}
 		for _, p := range ty.Parameters {

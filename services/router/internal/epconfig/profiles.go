@@ -84,6 +84,9 @@ func (l *loader) buildProfile(e *profileEntry) {
 			s := in.scorer
 			s.Weight = weight
 			p.Scorers = append(p.Scorers, s)
+			if f, both := in.plugin.(route.Filter); both {
+				p.Filters = append(p.Filters, f)
+			}
 		case RolePicker:
 			if picker != nil {
 				l.fault(ref.node, ref.path, "profile %q has a second picker, %q besides %q; one profile has one", e.name, ref.ref, picker.ref)
@@ -99,6 +102,10 @@ func (l *loader) buildProfile(e *profileEntry) {
 			continue
 		}
 		members = append(members, member{in, weight})
+	}
+	if in := l.neededPrefixScorer(e, p); in != nil {
+		p.Scorers = append(p.Scorers, in.scorer)
+		members = append(members, member{instance: in})
 	}
 	if p.Picker == nil {
 		in := l.defaultPicker(e)
@@ -225,6 +232,8 @@ func (l *loader) fillIn(typ string) *instance {
 	in := &instance{name: l.freeName(typ), typ: typ, used: true}
 	if t, ok := l.deps.Registry.Type(typ); ok {
 		l.local(in, t)
+	} else if typ == PrefixScorerType {
+		l.remote(in)
 	} else {
 		l.fault(nil, "", "plug-in type %q is needed, and the registry lacks it", typ)
 		in.faulty = true

@@ -27,6 +27,9 @@ type Type struct {
 	Name string
 	// Role is its part.
 	Role Role
+	// Scores is true if a scorer type of the same name, with the same parameters, goes
+	// with it, which lives in a service: the plug-in then has a weight.
+	Scores bool
 	// Summary says what it does, for people: one paragraph.
 	Summary string
 	// Parameters are all that it takes.
@@ -40,7 +43,8 @@ type Type struct {
 type Parameter struct {
 	// Name is its spelling; configurations may use other cases.
 	Name string
-	// Default is its value if absent: an int, a float64, or nil for none.
+	// Default is its value if absent: an int, a float64, a string, a bool, or nil for
+	// none.
 	Default any
 	// Summary says what it is and in which unit.
 	Summary string
@@ -49,13 +53,13 @@ type Parameter struct {
 // Registry is the plug-in types that the router itself has. It is immutable.
 type Registry struct {
 	types map[string]*Type
-	later map[string]string
+	later map[string]later
 }
 
 // BuiltIn returns the registry of this router.
 func BuiltIn() *Registry {
 	r := &Registry{types: map[string]*Type{}, later: laterTypes()}
-	for _, kind := range [][]*Type{filterTypes(), pickerTypes(), handlerTypes(), elsewhereTypes()} {
+	for _, kind := range [][]*Type{filterTypes(), labelTypes(), lengthTypes(), affinityTypes(), producerTypes(), pickerTypes(), handlerTypes(), elsewhereTypes()} {
 		for _, t := range kind {
 			r.types[t.Name] = t
 		}
@@ -73,10 +77,11 @@ func (r *Registry) Type(name string) (*Type, bool) {
 func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.types)) }
 
 // Later returns what the type is that newer endpoint pickers have and this router
-// does not, and false if it is none of those.
-func (r *Registry) Later(name string) (string, bool) {
-	what, ok := r.later[name]
-	return what, ok
+// does not, and what comes nearest here, in words, empty if nothing does. It is false
+// if the type is none of those.
+func (r *Registry) Later(name string) (what, nearest string, ok bool) {
+	l, ok := r.later[name]
+	return l.what, l.nearest, ok
 }
 
 // Scorers resolves scorer plug-ins, whose types live in services.

@@ -12,6 +12,9 @@ func elsewhereTypes() []*Type {
 		"models-data-extractor":        "the metrics-collector knows the models that endpoints serve",
 		"k8s-notification-source":      "the metrics-collector discovers endpoints",
 		"endpoint-notification-source": "the metrics-collector discovers endpoints",
+		"inflight-load-producer":       "the router counts the requests and tokens in flight of every replica, and scorers know them",
+		"token-producer":               "prompt tokens are estimated, as 4 bytes each",
+		"tokenizer":                    "prompt tokens are estimated, as 4 bytes each",
 	} {
 		types = append(types, &Type{
 			Name: name, Role: RoleElsewhere, Summary: "Accepted and not needed: " + who + ".",
@@ -20,41 +23,38 @@ func elsewhereTypes() []*Type {
 	return types
 }
 
+// later is a plug-in type of newer endpoint pickers that is not here.
+type later struct {
+	// what is its part.
+	what string
+	// nearest is what comes nearest here, in words; empty if nothing does.
+	nearest string
+}
+
 // laterTypes are plug-in types of newer endpoint pickers that the router does not
-// have, and what they are. A scorer service may still offer one of these names.
-func laterTypes() map[string]string {
-	later := map[string]string{}
-	for what, names := range map[string][]string{
-		"filter": {
-			"label-selector-filter", "by-label-selector", "by-label", "decode-filter", "prefill-filter", "encode-filter",
-			"prefix-cache-affinity-filter", "slo-headroom-tier-filter", "header-based-testing-filter", "session-affinity-filter",
-		},
-		"saturation detector": {"utilization-detector", "concurrency-detector"},
-		"scorer": {
-			"precise-prefix-cache-scorer", "lora-affinity-scorer", "load-aware-scorer", "active-request-scorer", "token-load-scorer",
-			"session-affinity-scorer", "no-hit-lru-scorer", "latency-scorer", "predicted-latency-scorer", "context-length-aware",
-			"running-requests-size-scorer",
-		},
-		"profile handler": {
-			"data-parallel-profile-handler", "disagg-profile-handler", "pd-profile-handler", "disagg-headers-handler",
-			"prefill-header-handler",
-		},
-		"disaggregation decider": {"prefix-based-pd-decider", "always-disagg-pd-decider", "always-disagg-multimodal-decider"},
-		"data producer": {
-			"approx-prefix-cache-producer", "inflight-load-producer", "predicted-latency-producer", "token-producer", "tokenizer",
-		},
-		"admission plug-in": {"latency-slo-admitter", "probabilistic-admitter"},
-		"request control":   {"request-attribute-reporter", "destination-endpoint-served-verifier"},
-		"request parser":    {"vllmgrpc-parser", "passthrough-parser", "vertexai-parser"},
-		"flow control plug-in": {
-			"global-strict-fairness-policy", "round-robin-fairness-policy", "fcfs-ordering-policy", "edf-ordering-policy",
-			"slo-deadline-ordering-policy", "static-usage-limit-policy", "sheddable-eviction-filter",
-			"priority-then-time-eviction-order-policy", "eviction-sheddable-filter", "eviction-priority-then-time-ordering",
-		},
-	} {
+// have. A scorer service may still offer one of these names.
+func laterTypes() map[string]later {
+	types := map[string]later{}
+	add := func(what, nearest string, names ...string) {
 		for _, name := range names {
-			later[name] = what
+			types[name] = later{what, nearest}
 		}
 	}
-	return later
+	add("filter", "session-affinity-scorer, with a great weight", "session-affinity-filter")
+	add("filter", "low-queue-filter or token-load-scorer; there are no predictions of latency", "slo-headroom-tier-filter")
+	add("scorer", "prefix-cache-scorer, which goes by the prompts that were sent", "precise-prefix-cache-scorer")
+	add("scorer", "token-load-scorer and queue-scorer; there are no predictions of latency", "latency-scorer", "predicted-latency-scorer")
+	add("data producer", "token-load-scorer and queue-scorer; there are no predictions of latency", "predicted-latency-producer")
+	add("profile handler", "single-profile-handler with decode-filter or prefill-filter", "disagg-profile-handler", "pd-profile-handler",
+		"disagg-headers-handler", "prefill-header-handler")
+	add("profile handler", "single-profile-handler; each rank is an endpoint of its own", "data-parallel-profile-handler")
+	add("disaggregation decider", "", "prefix-based-pd-decider", "always-disagg-pd-decider", "always-disagg-multimodal-decider")
+	add("saturation detector", "", "utilization-detector", "concurrency-detector")
+	add("admission plug-in", "", "latency-slo-admitter", "probabilistic-admitter")
+	add("request control", "", "request-attribute-reporter", "destination-endpoint-served-verifier")
+	add("request parser", "openai-parser", "vllmgrpc-parser", "passthrough-parser", "vertexai-parser")
+	add("flow control plug-in", "", "global-strict-fairness-policy", "round-robin-fairness-policy", "fcfs-ordering-policy",
+		"edf-ordering-policy", "slo-deadline-ordering-policy", "static-usage-limit-policy", "sheddable-eviction-filter",
+		"priority-then-time-eviction-order-policy", "eviction-sheddable-filter", "eviction-priority-then-time-ordering")
+	return types
 }

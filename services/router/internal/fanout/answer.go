@@ -23,7 +23,7 @@ func Check(resp *scorerv1.ScoreResponse, n int, e Expect) (route.Scores, Breach)
 		return route.Scores{Verdict: route.Failed, Reason: b.Reason, StateAge: -1}, b
 	}
 	if len(resp.MatchedBlockCounts) > 0 {
-		s.Matched, s.BlockSize = resp.MatchedBlockCounts, e.BlockSize
+		s.Matched, s.BlockSize, s.Blocks = resp.MatchedBlockCounts, e.BlockSize, e.Blocks
 	}
 	s.Texts = texts(resp.Explanations, n)
 	if resp.AbstainedOnAll || len(resp.AbstainedIndices) == n {

@@ -37,7 +37,7 @@ func TestCheck(t *testing.T) {
 			name:   "matched blocks",
 			resp:   &scorerv1.ScoreResponse{Scores: []float32{0, 0.5, 1}, MatchedBlockCounts: []uint32{0, 4, 8}},
 			expect: Expect{BlockSize: 64, Blocks: 8},
-			want:   route.Scores{Verdict: route.Scored, Values: []float32{0, 0.5, 1}, StateAge: -1, Matched: []uint32{0, 4, 8}, BlockSize: 64},
+			want:   route.Scores{Verdict: route.Scored, Values: []float32{0, 0.5, 1}, StateAge: -1, Matched: []uint32{0, 4, 8}, BlockSize: 64, Blocks: 8},
 		},
 		{
 			name: "abstained on one, whatever stands at its place",

@@ -13,5 +13,8 @@
 //   - The affinity filter keeps candidates without any adapter figures if there is
 //     nothing better, so that a pool without adapters is not filtered to nothing.
 //
+// Filters by label, role, header or length go by what endpoints and requests are, not by
+// load: when they leave nobody, nobody is there (503), and not merely busy (429).
+//
 // Filters have no state and are safe for concurrent use. None reads the prompt.
 package filter
