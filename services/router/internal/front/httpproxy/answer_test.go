@@ -117,6 +117,7 @@ func TestB041AnswersArriveUnchanged(t *testing.T) {
 		{"503 text", 503, "text/plain", "no healthy upstream"},
 		{"502 HTML", 502, "text/html", "<html>bad gateway</html>"},
 		{"204 nothing", 204, "", ""},
+		{"500 without a type", 500, "", "<html>nobody said that this is HTML</html>"},
 		{"200 nothing", 200, "application/json", ""},
 		{"404", 404, "application/json", `{"detail":"Not Found"}`},
 		{"429", 429, "application/json", `{"error":{}}`},
@@ -126,6 +127,7 @@ func TestB041AnswersArriveUnchanged(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, []http.Handler{http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 				io.Copy(io.Discard, q.Body)
+				w.Header()["Content-Type"] = nil
 				if c.typ != "" {
 					w.Header().Set("Content-Type", c.typ)
 				}
@@ -328,14 +330,15 @@ func TestB060NoLimitOnTheWhole(t *testing.T) {
 
 func TestTrailers(t *testing.T) {
 	r := newRig(t, []http.Handler{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Trailer", "X-Sum")
+		w.Header().Set("Trailer", "X-Sum, X-Pointsman-Endpoint")
 		io.WriteString(w, "body")
 		w.(http.Flusher).Flush()
 		w.Header().Set("X-Sum", "42")
+		w.Header().Set("X-Pointsman-Endpoint", "elsewhere") // ours to say
 	})})
 	resp, _ := r.open(client(t), streamBody)
 	defer resp.Body.Close()
-	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "body" || resp.Trailer.Get("X-Sum") != "42" {
+	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "body" || resp.Trailer.Get("X-Sum") != "42" || len(resp.Trailer) != 1 {
 		t.Fatal(string(b), err, resp.Trailer)
 	}
 }

@@ -24,7 +24,7 @@ func TestB227PathsThatAreNotServed(t *testing.T) {
 	r := newRig(t, []http.Handler{echo()})
 	for _, path := range []string{
 		"/", "/metrics", "/health", "/flush_cache", "/debug/pprof/", "/debug/pprof/heap", "/v1", "/v1x/models", "/generate",
-		"/v1/../metrics", "/v1/%2e%2e/metrics", "/v1/x/./y", "/v1/load_lora_adapter", "/v1/unload_lora_adapter/", "/v2/repository/index", "/tokenizer", "/score_all",
+		"/v1/../metrics", "/v1/%2e%2e/metrics", "/v1/x/./y", "//v1/models", "/v1//load_lora_adapter", "/v1/%2fload_lora_adapter", "/v1/load_lora_adapter", "/v1/unload_lora_adapter/", "/v2/repository/index", "/tokenizer", "/score_all",
 	} {
 		for _, method := range []string{"GET", "POST"} {
 			conn, err := net.Dial("tcp", r.addr)

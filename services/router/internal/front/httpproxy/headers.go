@@ -107,6 +107,14 @@ func answerHeaders(to, from http.Header) {
 		}
 		to[name] = values
 	}
+	if _, ok := from["Content-Type"]; !ok {
+		to["Content-Type"] = nil // else net/http guesses one from the body
+	}
+}
+
+// trailing is true for trailers of an answer that go to the client.
+func trailing(name string) bool {
+	return !hopByHop(name) && !routing(name) && name != headerRequestID && name != "Content-Length"
 }
 
 // requestID returns the client's id if it can be used, else a new one.

@@ -7,8 +7,11 @@ import (
 
 // served is true if requests for the path are passed on.
 func (c *Config) served(path string) bool {
-	// Dots would be resolved by some servers and not by others, so that a path
-	// could be another one there than here.
+	// Dots and repeated slashes would be resolved by some servers and not by others,
+	// so that a path could be another one there than here.
+	if strings.Contains(path, "//") {
+		return false
+	}
 	for s := range strings.SplitSeq(path, "/") {
 		if s == "." || s == ".." {
 			return false

@@ -22,12 +22,16 @@ func (x *exchange) relay(a *answer) *failure {
 	s := stream{x: x, a: a, meter: meter, first: x.reservation}
 	x.status = resp.StatusCode
 	for name := range resp.Trailer {
-		h.Add("Trailer", name)
+		if trailing(name) {
+			h.Add("Trailer", name)
+		}
 	}
 	x.w.WriteHeader(x.status)
 	err := s.copy()
 	for name, values := range resp.Trailer {
-		h[name] = values
+		if trailing(name) {
+			h[name] = values
+		}
 	}
 	s.settle(err)
 	return nil
