@@ -1,11 +1,13 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/signal"
 	"strings"
@@ -35,7 +37,11 @@ func (e UsageError) Unwrap() error { return e.Err }
 // The context that f gets ends at the first SIGINT or SIGTERM. The second one ends the process at once.
 // An error is printed to stderr as "name: error" on one line; an error made of several faults (errors.Join)
 // is printed one fault a line, each with the prefix.
+//
+// What libraries say through the standard logger goes to stderr without what they quote: net/http quotes bytes that
+// others have sent, prompts and answers among them.
 func Main(name string, f func(ctx context.Context, args []string, stdout io.Writer) error) int {
+	log.SetOutput(unquoted{os.Stderr})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	signals := make(chan os.Signal, 1)
@@ -51,6 +57,20 @@ func Main(name string, f func(ctx context.Context, args []string, stdout io.Writ
 		return exitOK
 	}
 	return report(os.Stderr, name, err)
+}
+
+// unquoted passes lines on up to their first quotation mark.
+type unquoted struct{ to io.Writer }
+
+func (w unquoted) Write(line []byte) (int, error) {
+	before, _, quoted := bytes.Cut(line, []byte{'"'})
+	if quoted {
+		before = append(bytes.Clone(before), "…\n"...)
+	}
+	if _, err := w.to.Write(before); err != nil {
+		return 0, err
+	}
+	return len(line), nil
 }
 
 // report prints err as Main promises and returns the exit code for it.

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"os/exec"
 	"syscall"
@@ -32,6 +33,12 @@ func behaviours() map[string]func(ctx context.Context, args []string, stdout io.
 		},
 		"faults": func(context.Context, []string, io.Writer) error {
 			return errors.Join(errors.New("a: wrong"), errors.New("b: wrong"))
+		},
+		"a library that quotes": func(context.Context, []string, io.Writer) error {
+			log.SetFlags(0)
+			log.Printf("Unsolicited response starting with %q; err=%v", "the answer", nil)
+			log.Print("plain")
+			return nil
 		},
 		"canceled without a signal": func(context.Context, []string, io.Writer) error { return context.Canceled },
 		"wait": func(ctx context.Context, _ []string, stdout io.Writer) error {
@@ -82,6 +89,7 @@ func TestMainExits(t *testing.T) {
 		{"usage", 2, "router: --pol: no such flag\n"},
 		{"usage pointer", 2, "router: parse: x\n"},
 		{"faults", 1, "router: a: wrong\nrouter: b: wrong\n"},
+		{"a library that quotes", 0, "Unsolicited response starting with …\nplain\n"},
 		{"canceled without a signal", 1, "router: context canceled\n"},
 	}
 	for _, tt := range tests {
