@@ -1,8 +1,6 @@
 package bus
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
@@ -10,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/pointsman/pointsman/internal/kit/conf"
+	"github.com/pointsman/pointsman/internal/kit/rpc"
 )
 
 // Config says where NATS is and who we are to it.
@@ -23,8 +22,9 @@ type Config struct {
 	// CredsFile holds a JWT and its key, in place of User. Read anew at every
 	// connection. Default none.
 	CredsFile string `yaml:"credsFile"`
-	// TLS to the server. Default: only what the URL asks for.
-	TLS TLSConfig `yaml:"tls"`
+	// TLS to the server; the files are read anew at every connection. Default: only
+	// what the URL asks for.
+	TLS rpc.TLSConfig `yaml:"tls"`
 	// PendingMessages is how many messages of one subject may wait to be handled;
 	// further ones are lost, which is counted and leads to a resynchronisation.
 	// Default 65536. Raise it only if pointsman_bus_errors_total shows
@@ -32,21 +32,6 @@ type Config struct {
 	PendingMessages int `yaml:"pendingMessages"`
 	// PendingBytes is the same limit in bytes. Default 64 MiB.
 	PendingBytes int `yaml:"pendingBytes"`
-}
-
-// TLSConfig says how the server is authenticated and how we are. Files are in
-// PEM and are read anew at every connection, so they may be rotated.
-type TLSConfig struct {
-	// CAFile holds the authorities that the server's certificate is checked
-	// against. Default: the system's.
-	CAFile string `yaml:"caFile"`
-	// CertFile and KeyFile are our own certificate, if the server asks for one.
-	CertFile string `yaml:"certFile"`
-	KeyFile  string `yaml:"keyFile"`
-	// ServerName is what the certificate must be for. Default: the URL's host.
-	ServerName string `yaml:"serverName"`
-	// InsecureSkipVerify accepts any certificate. For experiments only.
-	InsecureSkipVerify bool `yaml:"insecureSkipVerify"`
 }
 
 // DefaultConfig returns a NATS server on this host without authentication.
@@ -78,9 +63,7 @@ func (c Config) Validate() error {
 	if c.Password != "" && c.User == "" {
 		fault("user: missing, although password is set")
 	}
-	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
-		fault("tls.certFile: certFile and keyFile belong together: set both or neither")
-	}
+	faults = append(faults, c.TLS.ValidateClient())
 	if c.PendingMessages <= 0 {
 		fault("pendingMessages: %d is not positive", c.PendingMessages)
 	}
@@ -111,38 +94,6 @@ func (c Config) readable() error {
 			return fmt.Errorf("nats.credsFile: %w", err)
 		}
 	}
-	if _, err := c.TLS.load(); err != nil {
-		return fmt.Errorf("nats.tls.%w", err)
-	}
-	return nil
-}
-
-// load reads the files. Nil means that only the URL decides about TLS.
-func (c TLSConfig) load() (*tls.Config, error) {
-	if c == (TLSConfig{}) {
-		return nil, nil
-	}
-	t := &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		ServerName:         c.ServerName,
-		InsecureSkipVerify: c.InsecureSkipVerify, //nolint:gosec // asked for by name
-	}
-	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("caFile: %w", err)
-		}
-		t.RootCAs = x509.NewCertPool()
-		if !t.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("caFile: %s holds no certificate in PEM", c.CAFile)
-		}
-	}
-	if c.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("certFile %s, keyFile %s: %w", c.CertFile, c.KeyFile, err)
-		}
-		t.Certificates = []tls.Certificate{pair}
-	}
-	return t, nil
+	_, err := c.TLS.Client()
+	return conf.Prefix("nats", err)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/pointsman/pointsman/internal/kit/conf"
+	"github.com/pointsman/pointsman/internal/kit/rpc"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
 )
 
@@ -28,8 +29,9 @@ func TestConfigFaults(t *testing.T) {
 		{"a token as user", func(c *Config) { c.User = "t" }, ""},
 		{"a password of nobody", func(c *Config) { c.Password = "p" }, "user: missing"},
 		{"two identities", func(c *Config) { c.User, c.CredsFile = "u", "f" }, "credsFile: cannot be combined with user"},
-		{"a certificate without its key", func(c *Config) { c.TLS.CertFile = "c" }, "tls.certFile: certFile and keyFile belong together"},
-		{"a key without its certificate", func(c *Config) { c.TLS.KeyFile = "k" }, "tls.certFile: certFile and keyFile belong together"},
+		{"a certificate without its key", func(c *Config) { c.TLS.CertFile = "c" }, "tls.keyFile: must be set together with certFile"},
+		{"a key without its certificate", func(c *Config) { c.TLS.KeyFile = "k" }, "tls.certFile: must be set together with keyFile"},
+		{"what is for servers", func(c *Config) { c.TLS.RequireClientCert = true }, "tls.requireClientCert: is for servers"},
 		{"no room", func(c *Config) { c.PendingMessages, c.PendingBytes = 0, -1 }, "pendingMessages: 0 is not positive\npendingBytes: -1 is not positive"},
 	}
 	for _, c := range cases {
@@ -55,7 +57,7 @@ func TestConfigIsReadFromYAML(t *testing.T) {
 	}
 	want := DefaultConfig()
 	want.URL, want.User, want.Password, want.PendingMessages = "tls://a:1", "u", "p", 7
-	want.TLS = TLSConfig{CAFile: "ca", ServerName: "n"}
+	want.TLS = rpc.TLSConfig{CAFile: "ca", ServerName: "n"}
 	if cfg != want {
 		t.Errorf("got %+v, want %+v", cfg, want)
 	}
@@ -75,7 +77,7 @@ func TestNewNamesWhatCannotBeRead(t *testing.T) {
 		{"credentials", func(c *Config) { c.CredsFile = none }, []string{"nats.credsFile: ", none}},
 		{"authorities", func(c *Config) { c.TLS.CAFile = none }, []string{"nats.tls.caFile: ", none}},
 		{"authorities that are none", func(c *Config) { c.TLS.CAFile = garbage }, []string{"nats.tls.caFile: ", garbage, "no certificate"}},
-		{"our certificate", func(c *Config) { c.TLS.CertFile, c.TLS.KeyFile = none, none }, []string{"nats.tls.certFile ", none}},
+		{"our certificate", func(c *Config) { c.TLS.CertFile, c.TLS.KeyFile = none, none }, []string{"nats.tls.certFile: ", none}},
 		{"a faulty URL", func(c *Config) { c.URL = "nats://u:secret@" }, []string{"nats.url: "}},
 	}
 	for _, c := range cases {

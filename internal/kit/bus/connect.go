@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/pointsman/pointsman/internal/kit/conf"
 )
 
 const (
@@ -114,9 +116,9 @@ func (b *Bus) options(ctx context.Context, l *link, deny context.CancelCauseFunc
 	if b.cfg.User != "" {
 		opts = append(opts, nats.UserInfo(b.cfg.User, string(b.cfg.Password)))
 	}
-	secure, err := b.cfg.TLS.load()
+	secure, err := b.cfg.TLS.Client()
 	if err != nil {
-		return nil, fmt.Errorf("nats.tls.%w", err)
+		return nil, conf.Prefix("nats", err)
 	}
 	if secure != nil {
 		opts = append(opts, nats.Secure(secure))

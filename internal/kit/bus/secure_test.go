@@ -20,6 +20,7 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/pointsman/pointsman/internal/kit/kittest"
+	"github.com/pointsman/pointsman/internal/kit/rpc"
 )
 
 func TestUserAndPassword(t *testing.T) {
@@ -90,7 +91,7 @@ func TestTLSFilesAreReadAtEveryConnection(t *testing.T) {
 			ClientCAs:    identity.pool(),
 		}
 	})
-	files := TLSConfig{
+	files := rpc.TLSConfig{
 		CAFile: filepath.Join(dir, "ca.pem"), CertFile: filepath.Join(dir, "cert.pem"), KeyFile: filepath.Join(dir, "key.pem"),
 		ServerName: "localhost",
 	}
@@ -184,7 +185,7 @@ func (a *authority) issue(t *testing.T, name string) tls.Certificate {
 }
 
 // write puts the authority and a certificate for us into the files.
-func (a *authority) write(t *testing.T, files TLSConfig) {
+func (a *authority) write(t *testing.T, files rpc.TLSConfig) {
 	t.Helper()
 	own := a.issue(t, "client")
 	key, err := x509.MarshalPKCS8PrivateKey(own.PrivateKey)

@@ -104,6 +104,20 @@ func (c TLSConfig) Server(failed func(error), protocols ...string) (*tls.Config,
 	}, nil
 }
 
+// Client returns the configuration of a TLS client that is not gRPC's, with what the files hold now: a client that is to
+// follow them asks for it at every connection. It is nil if c says nothing about TLS. An error begins with the key at
+// fault, "tls.…".
+func (c TLSConfig) Client() (*tls.Config, error) {
+	if err := c.ValidateClient(); err != nil || !c.Enabled() {
+		return nil, err
+	}
+	m, err := readMaterial(c)
+	if err != nil {
+		return nil, err
+	}
+	return c.clientConfig(m), nil
+}
+
 // clientConfig is the configuration of a client that holds m.
 func (c TLSConfig) clientConfig(m *material) *tls.Config {
 	out := &tls.Config{
