@@ -15,12 +15,11 @@ func (l *loader) effective() ([]byte, error) {
 	for _, in := range l.instances {
 		fields := []*yaml.Node{scalar("name"), scalar(in.name), scalar("type"), scalar(in.typ)}
 		if len(in.params) > 0 && in.role != RoleElsewhere {
-			var doc yaml.Node
-			if err := yaml.Unmarshal(in.params, &doc); err != nil {
+			params, err := ofJSON(in.params)
+			if err != nil {
 				return nil, fmt.Errorf("write parameters of plug-in %q: %w", in.name, err)
 			}
-			blockStyle(doc.Content[0])
-			fields = append(fields, scalar("parameters"), doc.Content[0])
+			fields = append(fields, scalar("parameters"), params)
 		}
 		plugins.Content = append(plugins.Content, &yaml.Node{Kind: yaml.MappingNode, Content: fields})
 	}
@@ -38,17 +37,32 @@ func (l *loader) effective() ([]byte, error) {
 			scalar("name"), scalar(p.Name), scalar("plugins"), members,
 		}})
 	}
+	detector, err := ofJSON(l.detectorText)
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", sectionSaturation, err)
+	}
 	var out bytes.Buffer
 	enc := yaml.NewEncoder(&out)
 	enc.SetIndent(2)
-	err := enc.Encode(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
+	err = enc.Encode(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
 		scalar("apiVersion"), scalar(APIVersion), scalar("kind"), scalar(Kind),
 		scalar("plugins"), plugins, scalar("schedulingProfiles"), profiles,
+		scalar(sectionSaturation), detector,
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("write effective configuration: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// ofJSON is a JSON value as people write YAML.
+func ofJSON(text []byte) (*yaml.Node, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	blockStyle(doc.Content[0])
+	return doc.Content[0], nil
 }
 
 // scalar is a text; the encoder quotes it where it would read as something else.

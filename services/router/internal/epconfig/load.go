@@ -81,7 +81,7 @@ func Load(source string, text []byte, deps Deps) (*Loaded, error) {
 		return nil, err
 	}
 	return &Loaded{
-		Config:   &route.Config{Name: source, Handler: l.handler, Profiles: l.profiles},
+		Config:   &route.Config{Name: source, Handler: l.handler, Profiles: l.profiles, Detector: l.detector},
 		Warnings: inOrder(r.warnings), Infos: inOrder(r.infos),
 		Effective: effective, Plugins: l.pluginList(),
 	}, nil
@@ -97,6 +97,9 @@ type loader struct {
 	profiles  []*route.Profile
 	contents  [][]member // of each profile, for Effective
 	handler   route.Handler
+	detector  route.Detector
+	// detectorText is the section of the detector, as JSON.
+	detectorText []byte
 }
 
 // member is one plug-in of a profile.

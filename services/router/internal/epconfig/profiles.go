@@ -34,11 +34,12 @@ func (l *loader) buildProfiles() {
 }
 
 // everything is the profile of a text that has none: every filter, scorer and picker
-// that is declared, less the filters that a decision tree refers to.
+// that is declared, less the filters that a decision tree refers to and the
+// saturation detector.
 func (l *loader) everything() *profileEntry {
 	e := &profileEntry{node: l.doc.fields.nodeOrNil(), path: "schedulingProfiles[0]", name: "default"}
 	for _, in := range l.instances {
-		if in.inTree || in.role == RoleHandler || in.role == RoleElsewhere {
+		if in.inTree || in.role == RoleHandler || in.role == RoleElsewhere || l.detects(in) {
 			continue
 		}
 		e.plugins = append(e.plugins, &refEntry{node: in.entry.node, path: in.entry.path, ref: in.name, refAt: in.entry.nameAt})

@@ -59,7 +59,7 @@ type Registry struct {
 // BuiltIn returns the registry of this router.
 func BuiltIn() *Registry {
 	r := &Registry{types: map[string]*Type{}, later: laterTypes()}
-	for _, kind := range [][]*Type{filterTypes(), labelTypes(), lengthTypes(), affinityTypes(), producerTypes(), pickerTypes(), handlerTypes(), elsewhereTypes()} {
+	for _, kind := range [][]*Type{filterTypes(), labelTypes(), lengthTypes(), affinityTypes(), producerTypes(), saturationTypes(), pickerTypes(), handlerTypes(), elsewhereTypes()} {
 		for _, t := range kind {
 			r.types[t.Name] = t
 		}

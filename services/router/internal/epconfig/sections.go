@@ -129,19 +129,3 @@ func (l *loader) flowControl(gate bool) {
 		l.warn(n, "flowControl", "is ignored, since flowControl is not among the featureGates")
 	}
 }
-
-func (l *loader) saturationDetector() {
-	n := l.doc.fields.get("saturationDetector")
-	if n == nil {
-		return
-	}
-	m := l.mapping(n, "saturationDetector")
-	if m == nil {
-		return
-	}
-	l.only(m, treeRef, "queueDepthThreshold", "kvCacheUtilThreshold", "metricsStalenessThreshold")
-	if ref, there := m.values[treeRef]; there {
-		l.reference(ref, join("saturationDetector", treeRef))
-	}
-	l.warn(n, "saturationDetector", "has no effect yet: no request is refused because endpoints are saturated")
-}

@@ -49,7 +49,6 @@ func laterTypes() map[string]later {
 		"disagg-headers-handler", "prefill-header-handler")
 	add("profile handler", "single-profile-handler; each rank is an endpoint of its own", "data-parallel-profile-handler")
 	add("disaggregation decider", "", "prefix-based-pd-decider", "always-disagg-pd-decider", "always-disagg-multimodal-decider")
-	add("saturation detector", "", "utilization-detector", "concurrency-detector")
 	add("admission plug-in", "", "latency-slo-admitter", "probabilistic-admitter")
 	add("request control", "", "request-attribute-reporter", "destination-endpoint-served-verifier")
 	add("request parser", "openai-parser", "vllmgrpc-parser", "passthrough-parser", "vertexai-parser")

@@ -41,6 +41,12 @@ func (p *Parser) decode(in Input, kind Kind) (body []byte, opaque string, err er
 	}
 }
 
+// encoded is true if a body of this content encoding is not sent as it is.
+func encoded(contentEncoding string) bool {
+	e := strings.ToLower(strings.TrimSpace(contentEncoding))
+	return e != "" && e != "identity"
+}
+
 var errTooLarge = errors.New("too large when decoded")
 
 // openDeflate reads zlib, which is what HTTP means by deflate, and the bare stream

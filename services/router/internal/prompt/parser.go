@@ -51,7 +51,11 @@ func (p *Parser) Read(in Input) (*Reading, error) {
 	if kind == Form {
 		return nothing(in, kind, "not a multipart form"), nil
 	}
-	return p.readJSON(in, kind, body)
+	out, err := p.readJSON(in, kind, body)
+	if out != nil && encoded(in.ContentEncoding) {
+		out.ModelStart, out.ModelEnd = 0, 0 // they are of the decoded copy
+	}
+	return out, err
 }
 
 func (p *Parser) readJSON(in Input, kind Kind, body []byte) (*Reading, error) {

@@ -43,6 +43,9 @@ type Decision struct {
 	Reservation Reservation
 	// Err is why there is no pick: wraps one of the errors above.
 	Err error
+	// Admission is whether the request was let in. A request that was not has no
+	// Results.
+	Admission Admission
 	// QuarantineWaived is true if every endpoint that could serve the request was
 	// in quarantine, so that quarantine was not heeded.
 	QuarantineWaived bool

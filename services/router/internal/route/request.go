@@ -8,8 +8,12 @@ type Request struct {
 	ID string
 	// Path is the HTTP path, such as "/v1/chat/completions".
 	Path string
-	// Model is the model named by the request, verbatim. Empty if it names none.
+	// Model is the model named by the request, verbatim, as endpoints will see it.
+	// Empty if it names none.
 	Model string
+	// ClientModel is the model that the client named, if Model has taken its place.
+	// Empty: it has not.
+	ClientModel string
 	// Adapter is the LoRA adapter, if the request names one apart from the model.
 	Adapter string
 	// SessionKey groups the requests of one conversation. Empty if unknown.
@@ -28,6 +32,14 @@ type Request struct {
 	Headers Headers
 	// Subset restricts the candidates; nil for no restriction.
 	Subset *Subset
+}
+
+// AskedModel is the model that the client named.
+func (r *Request) AskedModel() string {
+	if r.ClientModel != "" {
+		return r.ClientModel
+	}
+	return r.Model
 }
 
 // Prompt is the canonical prompt of a request. It is used by one goroutine at a time.

@@ -45,6 +45,8 @@ type Deps struct {
 	Quarantine Quarantine
 	// Observer may be nil.
 	Observer Observer
+	// Admitter may be nil: everybody is let in.
+	Admitter Admitter
 	// OtherRouters returns how many other routers share the pool. It must be quick.
 	// Nil: none.
 	OtherRouters func() int
@@ -66,6 +68,8 @@ type Config struct {
 	Handler Handler
 	// Profiles are in configuration order, at least one.
 	Profiles []*Profile
+	// Detector says whether endpoints have room. Nil: they always do.
+	Detector Detector
 }
 
 // Scheduler makes decisions. Safe for concurrent use.
@@ -143,16 +147,24 @@ func (s *Scheduler) decide(ctx context.Context, req *Request, dry bool) *Decisio
 	if d.Config == nil {
 		d.Err = fmt.Errorf("%w: no configuration is in use", ErrNoEndpoint)
 	} else {
-		s.runProfiles(ctx, f, s.eligible(c))
+		s.route(ctx, f)
 	}
 	d.Elapsed = time.Since(began)
 	return d
 }
 
+// route finds out who could serve the request, whether it is let in, and who gets it.
+func (s *Scheduler) route(ctx context.Context, f *frame) {
+	in := s.eligible(&f.cycle)
+	f.decision.QuarantineWaived = in.waived
+	if f.decision.Err = s.admit(f, &in); f.decision.Err == nil {
+		s.runProfiles(ctx, f, in)
+	}
+}
+
 // runProfiles runs what the handler names and takes over the primary result.
 func (s *Scheduler) runProfiles(ctx context.Context, f *frame, in eligible) {
 	d, c := &f.decision, &f.cycle
-	d.QuarantineWaived = in.waived
 	d.Results = f.results[:0]
 	h := d.Config.Handler
 	for range maxRounds {

@@ -25,6 +25,8 @@ type Pod struct {
 	Unscraped bool
 	// InFlight is how many picks it has that its figures do not show.
 	InFlight int
+	// InFlightTokens is how many uncached prompt tokens each of them has.
+	InFlightTokens uint32
 	// Models, Labels, Host and Cache are the endpoint's. Host "" becomes
 	// 192.168.1.(i+1), Port 0 becomes 8000.
 	Models []string
@@ -83,7 +85,7 @@ func Roster(t testing.TB, pods ...Pod) *roster.Roster {
 	for i, p := range pods {
 		for range p.InFlight {
 			id++
-			r.Pick("routetest", id, endpoints[i].ID, 0, now)
+			r.Pick("routetest", id, endpoints[i].ID, p.InFlightTokens, now)
 		}
 	}
 	return r
