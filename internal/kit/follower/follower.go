@@ -99,6 +99,7 @@ func (f *Follower) Part() run.Part {
 				}
 			case <-janitor.C:
 				f.dropSilent()
+				f.askDoubtful()
 			}
 		}
 	}
@@ -145,9 +146,13 @@ func (f *Follower) onOutcomes(m *statev1.OutcomeBatch, _ bus.Meta) {
 	ask := f.routers.hear(m, f.roster.Now())
 	f.countRouters()
 	f.mu.Unlock()
-	if !ask {
-		return
+	if ask {
+		f.ask(id)
 	}
+}
+
+// ask has a router's open picks asked for.
+func (f *Follower) ask(id string) {
 	select {
 	case f.asks <- id:
 	default: // so many at once: ask everybody
@@ -226,13 +231,26 @@ func (f *Follower) takePicks(id string, a *statev1.GetPicksResponse) {
 		return
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.routers.answered(id, a, f.roster.Now())
+	again := f.routers.answered(id, a, f.roster.Now())
 	f.countRouters()
+	f.mu.Unlock()
+	if again {
+		f.ask(id)
+	}
 }
 
 // countRouters is called with mu held.
 func (f *Follower) countRouters() { f.heardRouters.Store(int32(len(f.routers.feeds))) } //nolint:gosec // a handful
+
+// askDoubtful asks again where nobody answered and something is missing.
+func (f *Follower) askDoubtful() {
+	f.mu.Lock()
+	ids := f.routers.doubtful(f.roster.Now())
+	f.mu.Unlock()
+	for _, id := range ids {
+		f.ask(id)
+	}
+}
 
 func (f *Follower) dropSilent() {
 	f.mu.Lock()

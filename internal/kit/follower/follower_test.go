@@ -163,6 +163,45 @@ func TestNoAnswerKeepsWhatIsKnown(t *testing.T) {
 	}
 }
 
+// A pick whose end was lost would count for as long as its router lives.
+func TestWithoutAnAnswerItIsAskedAgain(t *testing.T) {
+	rs, inFlight := newRouters(t)
+	rs.hear(batch(1, 1), 0)
+	rs.hear(batch(3), 0) // 2 had the release
+	rs.answered("r", nil, 0)
+	if ids := rs.doubtful(int64(askAgainAfter) - 1); len(ids) != 0 {
+		t.Errorf("asked again at once: %v", ids)
+	}
+	if ids := rs.doubtful(int64(askAgainAfter)); !slices.Equal(ids, []string{"r"}) {
+		t.Fatalf("to be asked again: %v, want r", ids)
+	}
+	// What comes while it is asked waits, or the answer would be older than it.
+	if rs.hear(batch(4, 2), 0) || rs.answered("r", open(3), 0) || inFlight() != 1 {
+		t.Errorf("%d in flight, want pick 2 alone", inFlight())
+	}
+	if ids := rs.doubtful(int64(time.Hour)); len(ids) != 0 {
+		t.Errorf("asked again although all is known: %v", ids)
+	}
+}
+
+// An answer to an earlier question, such as one to all, may come while a router is
+// being asked about a gap that is newer.
+func TestAnAnswerFromBeforeTheGapDoesNotCloseIt(t *testing.T) {
+	rs, inFlight := newRouters(t)
+	rs.hear(batch(1, 1, 2), 0)
+	rs.hear(batch(3, 3), 0) // 2 had the release of pick 1
+	if !rs.answered("r", open(1, 1, 2), 0) {
+		t.Error("an answer from before the gap was taken for one about it")
+	}
+	rs.hear(batch(4, 4), 0)
+	if rs.answered("r", open(3, 2, 3), 0) || inFlight() != 3 {
+		t.Errorf("%d in flight, want 2, 3 and 4", inFlight())
+	}
+	if got := rs.roster.AppliedSequence("r"); got != 4 {
+		t.Errorf("applied %d, want 4", got)
+	}
+}
+
 func TestAnAnswerOlderThanWhatIsKnownIsIgnored(t *testing.T) {
 	rs, inFlight := newRouters(t)
 	rs.hear(batch(1, 1), 0)

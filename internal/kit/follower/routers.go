@@ -11,12 +11,17 @@ import (
 // sends an empty batch every second.
 const routerSilence = 10 * time.Second
 
+// askAgainAfter is how long after a question without an answer it is asked again. What
+// was lost may be the end of a pick, which would count for as long as its router lives.
+const askAgainAfter = 10 * time.Second
+
 // feed is the outcome batches of one router. Guarded by Follower.mu.
 type feed struct {
-	last   uint64 // sequence of the last batch applied
-	heard  int64  // ns, by the roster's clock
-	asking bool   // its open picks were asked for; batches wait
-	queue  []*statev1.OutcomeBatch
+	last     uint64 // sequence of the last batch applied
+	heard    int64  // ns, by the roster's clock
+	asking   bool   // its open picks were asked for; batches wait
+	queue    []*statev1.OutcomeBatch
+	askAgain int64 // ns, by the roster's clock; 0: nothing is known to be missing
 }
 
 // routers applies what routers say to the roster. Guarded by Follower.mu.
@@ -56,34 +61,60 @@ func (rs *routers) hear(m *statev1.OutcomeBatch, received int64) (ask bool) {
 }
 
 // answered takes over a router's open picks (nil: it did not answer) and applies the
-// batches that waited.
-func (rs *routers) answered(id string, m *statev1.GetPicksResponse, received int64) {
+// batches that waited. It returns true if the picks must be asked for again: the answer
+// was given before what is missing was sent, as one to an earlier question may be.
+func (rs *routers) answered(id string, m *statev1.GetPicksResponse, received int64) (again bool) {
 	f := rs.feeds[id]
 	if f == nil {
 		if m == nil {
-			return
+			return false
 		}
 		f = &feed{heard: received}
 		rs.feeds[id] = f
 	}
-	f.asking = false
-	if m != nil && m.GetStamp().GetSequence() >= f.last {
-		open := make(map[uint64]bool, len(m.GetPicks()))
-		for _, p := range m.GetPicks() {
-			open[p.GetPickId()] = true
-			rs.pick(id, p.GetPickId(), p.GetPicked(), received)
-		}
-		rs.roster.Keep(id, open)
-		f.last = m.GetStamp().GetSequence()
-		rs.roster.Applied(id, f.last)
+	switch {
+	case m != nil && m.GetStamp().GetSequence() >= f.last:
+		rs.take(id, f, m, received)
+	case m == nil && f.asking:
+		f.askAgain = received + int64(askAgainAfter)
 	}
 	queue := f.queue
-	f.queue = nil
-	for _, b := range queue {
-		if b.GetStamp().GetSequence() > f.last {
+	f.asking, f.queue = false, nil
+	for i, b := range queue {
+		switch seq := b.GetStamp().GetSequence(); {
+		case seq <= f.last:
+		case m != nil && seq != f.last+1:
+			f.asking, f.queue = true, queue[i:]
+			return true
+		default:
 			rs.apply(id, f, b, received)
 		}
 	}
+	return false
+}
+
+// take makes a router's open picks what it says they are.
+func (rs *routers) take(id string, f *feed, m *statev1.GetPicksResponse, received int64) {
+	open := make(map[uint64]bool, len(m.GetPicks()))
+	for _, p := range m.GetPicks() {
+		open[p.GetPickId()] = true
+		rs.pick(id, p.GetPickId(), p.GetPicked(), received)
+	}
+	rs.roster.Keep(id, open)
+	f.last, f.askAgain = m.GetStamp().GetSequence(), 0
+	rs.roster.Applied(id, f.last)
+}
+
+// doubtful returns the routers whose open picks are to be asked for again, since they
+// were not told when something was missing. Their batches wait from now on.
+func (rs *routers) doubtful(now int64) (ids []string) {
+	for id, f := range rs.feeds {
+		if f.askAgain != 0 && now >= f.askAgain && !f.asking {
+			f.askAgain, f.asking = 0, true
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 func (rs *routers) apply(id string, f *feed, m *statev1.OutcomeBatch, received int64) {

@@ -40,7 +40,7 @@ type Roster struct {
 	current atomic.Pointer[Snapshot]
 
 	tableMu sync.Mutex // serialises SetTable with its listeners
-	onTable []func(old, new *Table)
+	onTable []func(before, after *Table)
 
 	mu     sync.Mutex // guards what follows
 	states map[ID]*state
@@ -115,7 +115,7 @@ func (r *Roster) SnapshotOf(digest uint64) (*Snapshot, bool) {
 
 // OnTable calls f, in order and outside the roster's locks, whenever membership or
 // details of endpoints change. Call it before the first SetTable.
-func (r *Roster) OnTable(f func(old, new *Table)) { r.onTable = append(r.onTable, f) }
+func (r *Roster) OnTable(f func(before, after *Table)) { r.onTable = append(r.onTable, f) }
 
 // SetTable makes t the current table. The same table again does nothing.
 func (r *Roster) SetTable(t *Table) {
