@@ -61,6 +61,9 @@ func (x *exchange) outgoing(ctx context.Context, e *roster.Endpoint) *http.Reque
 func (x *exchange) headers() http.Header {
 	if x.sending == nil {
 		x.sending = requestHeaders(x.r, x.id)
+		if x.request != nil && x.request.ClientModel != "" {
+			dropDigests(x.sending)
+		}
 	}
 	return x.sending
 }

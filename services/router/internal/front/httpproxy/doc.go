@@ -4,8 +4,10 @@
 // It reads the body of a request into memory, has an endpoint picked for it, sends
 // the same bytes there and streams the answer back as it comes. It promises:
 //
-//   - Bytes are not touched in either direction, content encodings included. What
-//     changes is hop-by-hop headers, forwarding headers, x-request-id, and headers
+//   - Bytes are not touched in either direction, content encodings included. Only where
+//     a Policy puts another model in the place of the requested one does that value of
+//     the body differ, and nothing else; answers name the model that the endpoint knows,
+//     and are not changed back. What changes otherwise is hop-by-hop headers, forwarding headers, x-request-id, and headers
 //     that only the router may set: those of the client are removed.
 //   - Until the first byte of an answer's body has come nothing is sent to the client,
 //     and a connection error, a reset or a 5xx leads to the next endpoint. After it,
@@ -19,7 +21,8 @@
 // It speaks HTTP/1.1 and HTTP/2 without TLS to clients and HTTP/1.1 to endpoints. It
 // serves only paths that are listed (see Config.Paths), because engines have others
 // that are not for clients. It does not upgrade connections: WebSockets are answered
-// 501. It does not authenticate clients, rewrite models, or cache.
+// 501. It does not authenticate clients, rewrite models in answers, or cache. Bodies that
+// are compressed or no JSON cannot be rewritten: they are 415 where they would have to be.
 //
 // Errors of its own are OpenAI-shaped JSON with the header x-pointsman-reason; errors
 // of the endpoints pass as they are.

@@ -73,7 +73,7 @@ func (x *exchange) serve() *failure {
 	if f := x.readBody(); f != nil {
 		return f
 	}
-	if f := x.understand(path); f != nil {
+	if f := x.understand(); f != nil {
 		return f
 	}
 	return x.forward()
@@ -127,28 +127,46 @@ func (x *exchange) tooLarge() *failure {
 }
 
 // understand makes the routing request of what was received.
-func (x *exchange) understand(path string) *failure {
-	x.request = &route.Request{ID: x.id, Path: path, MaxOutputTokens: -1, Headers: seenHeaders(x.r.Header)}
+func (x *exchange) understand() *failure {
+	x.request = &route.Request{ID: x.id, Path: x.r.URL.Path, MaxOutputTokens: -1, Headers: seenHeaders(x.r.Header)}
+	if x.p.policy != nil {
+		x.request.Priority = x.p.policy.PriorityOf(x.request.Headers)
+	}
 	if x.body == nil && x.r.Method != http.MethodPost {
 		return nil
 	}
+	got, f := x.read()
+	if f != nil {
+		return f
+	}
+	x.describe(got)
+	return x.rewrite(got)
+}
+
+// read reads the body that is to be sent.
+func (x *exchange) read() (*prompt.Reading, *failure) {
 	var raw []byte
 	if x.body != nil {
 		raw = x.body.data
 	}
 	got, err := x.p.parser.Read(prompt.Input{
-		Path: path, Body: raw, ContentType: x.r.Header.Get("Content-Type"),
+		Path: x.r.URL.Path, Body: raw, ContentType: x.r.Header.Get("Content-Type"),
 		ContentEncoding: strings.Join(x.r.Header["Content-Encoding"], ","),
 	})
 	var bad *prompt.Error
 	switch {
 	case errors.As(err, &bad):
-		return refused(bad)
+		return nil, refused(bad)
 	case err != nil:
-		return &failure{status: http.StatusBadRequest, reason: badBody, message: err.Error()}
+		return nil, &failure{status: http.StatusBadRequest, reason: badBody, message: err.Error()}
 	case got.Model == "" && got.Opaque == "" && got.Kind.NeedsModel():
-		return &failure{status: http.StatusBadRequest, reason: modelMissing, message: "the request does not name a model", param: "model"}
+		return nil, &failure{status: http.StatusBadRequest, reason: modelMissing, message: "the request does not name a model", param: "model"}
 	}
+	return got, nil
+}
+
+// describe takes over what was read.
+func (x *exchange) describe(got *prompt.Reading) {
 	r := x.request
 	r.Model, r.Adapter, r.SessionKey = got.Model, got.Adapter, got.SessionKey
 	r.PromptTokens, r.MaxOutputTokens = got.PromptTokens, got.MaxOutputTokens
@@ -160,7 +178,6 @@ func (x *exchange) understand(path string) *failure {
 			r.SessionKey = s
 		}
 	}
-	return nil
 }
 
 // fail answers with a failure of our own, unless the client has gone.

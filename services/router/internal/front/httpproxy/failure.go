@@ -25,6 +25,7 @@ const (
 	badModel
 	badEncoding
 	modelMissing
+	notRewritable
 	bodyTimeout
 	tooLarge
 	noEndpoint
@@ -42,7 +43,7 @@ const (
 var reasonNames = [reasonCount]string{
 	ok: "ok", cancelled: "cancelled", notFound: "not-found", modelNotFound: "model-not-found", upgrade: "upgrade",
 	badBody: "bad-body", badJSON: "bad-json", tooDeep: "too-deep", duplicateKey: "duplicate-key", badModel: "bad-model",
-	badEncoding: "bad-encoding", modelMissing: "model-missing", bodyTimeout: "body-timeout", tooLarge: "too-large",
+	badEncoding: "bad-encoding", modelMissing: "model-missing", notRewritable: "not-rewritable", bodyTimeout: "body-timeout", tooLarge: "too-large",
 	noEndpoint: "no-endpoint", shed: "shed", scorerFailed: "scorer-failed", connectFailed: "connect-failed", reset: "reset",
 	firstByteTimeout: "first-byte-timeout", idleTimeout: "idle-timeout", badAnswer: "bad-answer", internal: "internal",
 }

@@ -40,6 +40,7 @@ type Proxy struct {
 	decider    Decider
 	roster     Roster
 	quarantine Quarantine
+	policy     Policy // nil: none
 	log        *slog.Logger
 	service    string
 	metrics    *instruments

@@ -62,6 +62,7 @@ type rig struct {
 	fallbacks  int                       // of a decision
 	err        error                     // of a decision
 	decide     func(ctx context.Context) // called in each decision
+	policy     Policy
 	stop       func()
 
 	mu           sync.Mutex
@@ -100,6 +101,9 @@ func newRig(t *testing.T, engines []http.Handler, opts ...option) *rig {
 	var err error
 	if r.proxy, err = New(r, r.roster, r, r.tel, cfg); err != nil {
 		t.Fatal(err)
+	}
+	if r.policy != nil {
+		r.proxy.Heed(r.policy)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done, ready := make(chan error, 1), make(chan struct{})
