@@ -261,7 +261,7 @@ func TestInfoAndParameters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.GetName() != Name || info.GetVersion() == "" || len(info.GetTypes()) != 2 {
+	if info.GetName() != Name || info.GetVersion() == "" || len(info.GetTypes()) != 6 {
 		t.Errorf("info %v", info)
 	}
 	for text, faults := range map[string]int{"": 0, "{}": 0, `{"threshold":1}`: 1} {

@@ -18,6 +18,8 @@ type columns struct {
 	expected []int64 // the sum; contrast.Unknown: abstain
 	ages     []time.Duration
 
+	least, most int64 // of what is expected; set by comparison
+
 	oldest  time.Duration // age of the oldest figure that is used
 	unknown int           // candidates that nothing is known of
 	stale   int           // candidates of which what is known is too old

@@ -1,5 +1,7 @@
 // Package requests serves the scorer types that rate endpoints by counts of requests:
-// queue-scorer by those that wait, running-requests-size-scorer by those that run.
+// queue-scorer by those that wait, running-requests-size-scorer by those that run, both
+// in comparison with the other candidates, and load-aware-scorer by those that wait, on
+// a scale of its own.
 //
 // A count is what is to be expected, not what was last read: the scraped figure, plus
 // the picks of all routers that the scrape cannot have seen (the roster's credit),

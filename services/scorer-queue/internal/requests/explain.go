@@ -7,9 +7,8 @@ import (
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
 )
 
-// explain says in words where the scores come from, as in "3 waiting + 2 credited,
-// pool 0–7".
-func (t *Type) explain(c *columns, least, most int64) []*scorerv1.Explanation {
+// explain says in words where the scores come from.
+func (t *Type) explain(instance any, c *columns) []*scorerv1.Explanation {
 	out := make([]*scorerv1.Explanation, len(c.expected))
 	for i := range c.expected {
 		var text string
@@ -19,7 +18,7 @@ func (t *Type) explain(c *columns, least, most int64) []*scorerv1.Explanation {
 		case c.expected[i] < 0:
 			text = fmt.Sprintf("figures are %s old", c.ages[i].Round(100*time.Millisecond))
 		default:
-			text = fmt.Sprintf("%d %s + %d credited, pool %d–%d", c.scraped[i], t.figure.name, c.credited[i], least, most)
+			text = t.rating.words(instance, c, i, t.figure.name)
 		}
 		out[i] = &scorerv1.Explanation{CandidateIndex: uint32(i), Text: text}
 	}

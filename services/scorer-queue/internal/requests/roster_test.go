@@ -28,7 +28,7 @@ func newPool(t testing.TB, n int) *pool {
 	p.r = roster.New(roster.Config{StalenessLimit: limit, ReachAllowance: time.Millisecond, Clock: func() int64 { return p.now }})
 	p.setTable(n)
 	cfg := Config{Roster: p.r, StalenessLimit: limit, Abstained: func(_ string, r scorerv1.AbstainReason, n int) { p.abstained[r] += n }}
-	p.types = map[string]*Type{"queue": NewQueue(cfg), "running": NewRunning(cfg)}
+	p.types = map[string]*Type{"queue": NewQueue(cfg), "running": NewRunning(cfg), "load-aware": NewLoadAware(cfg)}
 	return p
 }
 
@@ -70,8 +70,12 @@ func (p *pool) score(kind string, req *scorerv1.ScoreRequest) *scorerv1.ScoreRes
 	if req.Request == nil {
 		req.Request = &scorerv1.InferenceRequest{RequestId: "r"}
 	}
+	instance, _, faults := p.types[kind].Parse(req.GetParametersJson())
+	if len(faults) > 0 {
+		p.t.Fatalf("parameters: %v", faults)
+	}
 	out := &scorerv1.ScoreResponse{}
-	if err := p.types[kind].Score(context.Background(), nil, req, out); err != nil {
+	if err := p.types[kind].Score(context.Background(), instance, req, out); err != nil {
 		p.t.Fatalf("score: %v", err)
 	}
 	return out

@@ -2,9 +2,6 @@ package requests
 
 import (
 	"context"
-	"encoding/json"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +10,6 @@ import (
 	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
-	"github.com/pointsman/pointsman/services/scorer-queue/internal/contrast"
 )
 
 // Config is how figures are judged.
@@ -33,7 +29,19 @@ type Type struct {
 	cfg     Config
 	info    *scorerv1.ScorerType
 	figure  figure
+	rating  rating
 	scratch sync.Pool // of *columns
+}
+
+// rating is how a type turns counts into scores.
+type rating interface {
+	// parse reads the parameters of an instance.
+	parse(parametersJSON []byte) (instance any, faults []*scorerv1.ParameterFault)
+	// rate fills in the scores of the candidates whose expected count is known, of
+	// whom there is one at least, and returns how many requests make a point.
+	rate(instance any, c *columns, scores []float32) (requestsPerPoint float32)
+	// words says where the score of a candidate with a known count comes from.
+	words(instance any, c *columns, i int, figure string) string
 }
 
 // figure is the count that a type goes by.
@@ -45,7 +53,7 @@ type figure struct {
 
 // NewQueue returns queue-scorer: high where few requests wait.
 func NewQueue(cfg Config) *Type {
-	return newType(cfg, "queue-scorer", "High where few requests wait, in comparison with the other candidates.", figure{
+	return newType(cfg, "queue-scorer", "High where few requests wait, in comparison with the other candidates.", comparison{}, figure{
 		name:   "waiting",
 		column: func(s *roster.Snapshot) []int32 { return s.Waiting },
 		listed: func(l *scorerv1.EndpointLoad) *uint32 { return l.WaitingRequestCount },
@@ -54,15 +62,15 @@ func NewQueue(cfg Config) *Type {
 
 // NewRunning returns running-requests-size-scorer: high where few requests run.
 func NewRunning(cfg Config) *Type {
-	return newType(cfg, "running-requests-size-scorer", "High where few requests run, in comparison with the other candidates.", figure{
+	return newType(cfg, "running-requests-size-scorer", "High where few requests run, in comparison with the other candidates.", comparison{}, figure{
 		name:   "running",
 		column: func(s *roster.Snapshot) []int32 { return s.Running },
 		listed: func(l *scorerv1.EndpointLoad) *uint32 { return l.RunningRequestCount },
 	})
 }
 
-func newType(cfg Config, name, description string, f figure) *Type {
-	t := &Type{cfg: cfg, figure: f, info: &scorerv1.ScorerType{
+func newType(cfg Config, name, description string, r rating, f figure) *Type {
+	t := &Type{cfg: cfg, figure: f, rating: r, info: &scorerv1.ScorerType{
 		Name: name, Description: description,
 		DefaultNeeds: &scorerv1.InputNeeds{RequiredInputs: []scorerv1.Input{scorerv1.Input_INPUT_LOAD}},
 	}}
@@ -76,39 +84,29 @@ func (t *Type) Info() *scorerv1.ScorerType { return t.info }
 // FollowsTables implements scorer.TableFollower.
 func (t *Type) FollowsTables() bool { return true }
 
-// Parse implements scorer.Type. There are no parameters.
+// Parse implements scorer.Type.
 func (t *Type) Parse(parametersJSON []byte) (any, *scorerv1.InputNeeds, []*scorerv1.ParameterFault) {
-	var keys map[string]json.RawMessage
-	if len(parametersJSON) > 0 {
-		if err := json.Unmarshal(parametersJSON, &keys); err != nil {
-			return nil, nil, []*scorerv1.ParameterFault{{Message: "a JSON object is wanted"}}
-		}
-	}
-	var faults []*scorerv1.ParameterFault
-	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		faults = append(faults, &scorerv1.ParameterFault{Key: k, Message: "unknown key; " + t.info.GetName() + " takes no parameters"})
-	}
-	return nil, nil, faults
+	instance, faults := t.rating.parse(parametersJSON)
+	return instance, nil, faults
 }
 
 // Score implements scorer.Type.
-func (t *Type) Score(_ context.Context, _ any, req *scorerv1.ScoreRequest, out *scorerv1.ScoreResponse) error {
+func (t *Type) Score(_ context.Context, instance any, req *scorerv1.ScoreRequest, out *scorerv1.ScoreResponse) error {
 	c := t.scratch.Get().(*columns)
 	defer t.scratch.Put(c)
 	if err := t.fill(c, req); err != nil {
 		return err
 	}
 	out.AppliedOutcomeSequence = c.applied
-	least, most, ok := contrast.Range(c.expected)
+	abstained := c.unknown + c.stale
+	ok := abstained < len(c.expected)
 	if ok {
-		width := c.width(least, most)
-		contrast.Score(c.expected, least, width, scorer.Scores(out, len(c.expected)))
-		out.RequestsPerPoint = float32(width)
+		out.RequestsPerPoint = t.rating.rate(instance, c, scorer.Scores(out, len(c.expected)))
 		out.StateAge = durationpb.New(c.oldest)
 	} else {
 		scorer.AbstainAll(out, c.reason())
 	}
-	if abstained := c.unknown + c.stale; abstained > 0 {
+	if abstained > 0 {
 		if ok {
 			for i, e := range c.expected {
 				if e < 0 {
@@ -121,7 +119,7 @@ func (t *Type) Score(_ context.Context, _ any, req *scorerv1.ScoreRequest, out *
 		}
 	}
 	if req.GetExplain() {
-		out.Explanations = t.explain(c, least, most)
+		out.Explanations = t.explain(instance, c)
 	}
 	return nil
 }
