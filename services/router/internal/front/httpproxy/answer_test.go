@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -241,6 +242,47 @@ func TestClientLeavesBeforeTheFirstByte(t *testing.T) {
 	}
 }
 
+// A client that has reset its request, or goes while its body is read, costs no decision: HTTP/2
+// lets one client do so as fast as it can send.
+func TestRequestsOfClientsThatHaveGoneAreNotDecided(t *testing.T) {
+	r := newRig(t, []http.Handler{echo()})
+	for name, leaveAfter := range map[string]int{"before its turn": 0, "with the last byte of its body": len(streamBody)} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			body := &leavingBody{Reader: strings.NewReader(streamBody), after: leaveAfter, leave: cancel}
+			q := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/chat/completions", body)
+			if leaveAfter == 0 {
+				cancel()
+			}
+			defer func() {
+				if got := recover(); got != http.ErrAbortHandler {
+					t.Error("the handler ended with", got)
+				}
+				if len(r.seen) != 0 {
+					t.Error("a decision was made")
+				}
+			}()
+			r.proxy.ServeHTTP(httptest.NewRecorder(), q)
+		})
+	}
+	r.counted(2, "none", "cancelled")
+}
+
+// leavingBody is a body whose client leaves after so many bytes.
+type leavingBody struct {
+	io.Reader
+	after, sent int
+	leave       func()
+}
+
+func (b *leavingBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if b.sent += n; b.after > 0 && b.sent >= b.after {
+		b.leave()
+	}
+	return n, err
+}
+
 // B055, B076: an answer that breaks off after its first byte is not repeated and not
 // ended cleanly; a stream says so in an event.
 func TestAnswerBreaksOff(t *testing.T) {
@@ -305,6 +347,27 @@ func TestIdleTimeout(t *testing.T) {
 	r.counted(1, "2xx", "idle-timeout")
 	if res := r.outcome(); res.completed || res.firstTokens != 1 {
 		t.Error(res.completed, res.firstTokens)
+	}
+}
+
+// An error answer that is too long to be kept is passed on like any other: the time to
+// the first byte is over, and silence is silence.
+func TestIdleTimeoutInALongErrorAnswer(t *testing.T) {
+	left := make(chan struct{})
+	r := newRig(t, []http.Handler{http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		defer close(left)
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, strings.Repeat("x", savedMax+1))
+		_ = http.NewResponseController(w).Flush()
+		<-q.Context().Done()
+	}), answer200("x")}, with(func(c *Config) { c.IdleTimeout = ms(300) }))
+	if got := r.chat(); got.err == nil || got.status != http.StatusServiceUnavailable {
+		t.Fatal(got)
+	}
+	<-left
+	r.counted(1, "5xx", "idle-timeout")
+	if n := r.value("first_byte_seconds"); n != 1 {
+		t.Errorf("%v first bytes, want 1", n)
 	}
 }
 

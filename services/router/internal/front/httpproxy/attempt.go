@@ -71,7 +71,6 @@ func (x *exchange) attempt(e *roster.Endpoint, last bool) (*answer, *fault) {
 			x.close(a)
 			return nil, &fault{badAnswer, fmt.Errorf("answered %d", status)}
 		}
-		return a, nil
 	}
 	for a.n == 0 && !a.ended {
 		if err := a.read(); err != nil {
