@@ -62,6 +62,9 @@ func (x *exchange) serve() *failure {
 	x.w.Header().Set(headerRequestID, x.id)
 	path := x.r.URL.Path
 	switch {
+	case x.ctx.Err() != nil: // reset before its turn came
+		x.why = cancelled
+		return nil
 	case !x.p.cfg.served(path):
 		return &failure{status: http.StatusNotFound, reason: notFound, message: "this path is not served here"}
 	case wantsUpgrade(x.r):

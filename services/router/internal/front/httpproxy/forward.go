@@ -13,7 +13,8 @@ import (
 // forward has an endpoint picked and passes the request on, to the next one if it
 // fails before its first byte.
 func (x *exchange) forward() *failure {
-	if x.why == cancelled {
+	if x.why == cancelled || x.ctx.Err() != nil {
+		x.why = cancelled // a client that has gone is not worth asking scorers for
 		return nil
 	}
 	d := x.p.decider.Decide(x.ctx, x.request)

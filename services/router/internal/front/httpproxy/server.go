@@ -22,6 +22,11 @@ const (
 	idleClient  = 2 * time.Minute
 )
 
+// maxStreams is how many requests one HTTP/2 connection may have at once. A client with
+// more opens another connection; one that resets its streams as fast as it opens them
+// occupies no more than these.
+const maxStreams = 250
+
 // Part listens on Config.Address and serves until its context ends. Requests that
 // are under way then may go on for DrainTimeout.
 func (p *Proxy) Part(stdout io.Writer) run.Part {
@@ -55,7 +60,7 @@ func (p *Proxy) serve(ctx context.Context, l net.Listener, ready func()) error {
 	server := &http.Server{
 		Handler:           p,
 		Protocols:         protocols,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 1000},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ReadHeaderTimeout: headTimeout,
 		IdleTimeout:       idleClient,
 		// What net/http complains of is the clients' doing.
