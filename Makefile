@@ -25,8 +25,11 @@ PKG ?=
 TESTFLAGS = -count=1 -timeout 20m $(if $(RACE),-race) $(if $(RUN),-run '$(RUN)')
 FUZZTIME ?= 10s
 BENCH ?= .
+# What builds images, and the registry and path they are named under.
+DOCKER ?= docker
+IMAGES ?= pointsman
 
-.PHONY: help run test race fuzz bench lint fmt generate check tidy build tools baseline \
+.PHONY: help run test race fuzz bench lint fmt generate check tidy build images tools baseline \
 	check-format check-proto check-generated check-tidy check-build check-layout
 
 help: ## Show this.
@@ -39,6 +42,12 @@ build: ## Build all binaries into bin/.
 	@mkdir -p bin
 	@go build -ldflags "-X github.com/pointsman/pointsman/internal/kit/telemetry.buildVersion=$(VERSION)" -o bin/ \
 		./cmd/pointsman ./services/router ./services/prefix-indexer ./services/metrics-collector ./services/scorer-kv ./services/scorer-queue ./sim/cmd/modelserver
+
+images: ## Build the services' container images, IMAGES/<service>:VERSION and :latest. DOCKER=podman for another tool.
+	@$(DOCKER) info >/dev/null 2>&1 || { echo "make images needs a container engine, and \"$(DOCKER) info\" does not reach one: start it, or name another tool, as in DOCKER=podman" >&2; exit 1; }
+	@for s in $(notdir $(wildcard services/*)); do echo "$(IMAGES)/$$s:$(VERSION)"; \
+		DOCKER_BUILDKIT=1 $(DOCKER) build --quiet --file services/$$s/Dockerfile --build-arg VERSION=$(VERSION) \
+		--tag $(IMAGES)/$$s:$(VERSION) --tag $(IMAGES)/$$s:latest . || exit 1; done
 
 test: ## Run all tests, whole-system ones included. RACE=1, RUN=regexp, PKG=./services/router/...
 	@test/setup/ready.sh $(if $(RACE),race,)
