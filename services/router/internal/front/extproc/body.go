@@ -1,0 +1,128 @@
+package extproc
+
+import (
+	"google.golang.org/grpc/mem"
+
+	"github.com/pointsman/pointsman/services/router/internal/front/extproc/wire"
+)
+
+// maxChunk is how many bytes of a body go into one message: proxies refuse messages
+// above 64 KiB.
+const maxChunk = 62000
+
+// body is a request's body in the buffers in which it came.
+type body struct {
+	parts []mem.Buffer // none is empty
+	size  int
+	ends  []int // where each message ended
+}
+
+// add takes over the body of a message.
+func (b *body) add(in *wire.Request) {
+	b.size += in.Size()
+	b.parts = in.TakeBody(b.parts)
+	b.ends = append(b.ends, b.size)
+}
+
+// free lets go of the bytes.
+func (b *body) free() {
+	for _, p := range b.parts {
+		p.Free()
+	}
+	b.forget()
+}
+
+// forget leaves the bytes to whoever has taken them.
+func (b *body) forget() {
+	clear(b.parts)
+	b.parts, b.size = b.parts[:0], 0
+}
+
+// empty returns an empty body that uses the arrays again.
+func (b *body) empty() body {
+	return body{parts: b.parts[:0], ends: b.ends[:0]}
+}
+
+// chunk splits what goes into the next message off the parts. Both results are to be
+// sent or freed.
+func chunk(parts []mem.Buffer) (next, rest []mem.Buffer) {
+	size := 0
+	for i, p := range parts {
+		n := p.Len()
+		if size+n <= maxChunk {
+			size += n
+			continue
+		}
+		if fits := maxChunk - size; fits > 0 {
+			left, right := p.Slice(0, fits), p.Slice(fits, n)
+			p.Free()
+			next = append(append(make([]mem.Buffer, 0, i+1), parts[:i]...), left)
+			parts[i] = right
+			return next, parts[i:]
+		}
+		return parts[:i], parts[i:]
+	}
+	return parts, nil
+}
+
+// sendStreamed sends parts of a body in full duplex, in messages that are not too
+// large, with end-of-stream on the last if it is the end. The parts are sent or freed,
+// whatever happens. m goes with the first message.
+func (x *exchange) sendStreamed(k wire.Kind, parts []mem.Buffer, end bool, m wire.Metadata) error {
+	for {
+		next, rest := chunk(parts)
+		if len(next) == 0 && !end && m.Namespace == "" {
+			return nil
+		}
+		x.out.Streamed(k, next, end && len(rest) == 0, m)
+		if err := x.send(); err != nil {
+			for _, p := range rest {
+				p.Free()
+			}
+			return err
+		}
+		if len(rest) == 0 {
+			return nil
+		}
+		parts, m = rest, wire.Metadata{}
+	}
+}
+
+// replace puts text in the place of the bytes from start to end.
+func (b *body) replace(start, end int, text []byte) {
+	head, rest := split(b.parts, start)
+	cut, tail := split(rest, end-start)
+	for _, p := range cut {
+		p.Free()
+	}
+	parts := make([]mem.Buffer, 0, len(head)+1+len(tail))
+	parts = append(append(append(parts, head...), mem.SliceBuffer(text)), tail...)
+	b.parts, b.size = parts, b.size-(end-start)+len(text)
+	for i, e := range b.ends {
+		switch {
+		case e >= end:
+			b.ends[i] = e - (end - start) + len(text)
+		case e > start:
+			b.ends[i] = start + len(text) // all of it goes into the message where it begins
+		}
+	}
+}
+
+// split splits parts after n bytes.
+func split(parts []mem.Buffer, n int) (left, right []mem.Buffer) {
+	for i, p := range parts {
+		size := p.Len()
+		if n == 0 {
+			return parts[:i:i], parts[i:]
+		}
+		if n < size {
+			a, b := p.Slice(0, n), p.Slice(n, size)
+			p.Free()
+			left = append(append(make([]mem.Buffer, 0, i+1), parts[:i]...), a)
+			right = append(append(make([]mem.Buffer, 0, len(parts)-i), b), parts[i+1:]...)
+			return left, right
+		}
+		n -= size
+	}
+	return parts, nil
+}

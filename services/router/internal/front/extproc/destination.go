@@ -1,0 +1,56 @@
+package extproc
+
+import (
+	"github.com/pointsman/pointsman/internal/kit/roster"
+	"github.com/pointsman/pointsman/services/router/internal/front/extproc/wire"
+	"github.com/pointsman/pointsman/services/router/internal/route"
+)
+
+// sayWhere puts the endpoints into the answer to the request, in the header and in the
+// metadata, and removes what the client must not say.
+func (x *exchange) sayWhere(d *route.Decision) {
+	s, c := x.s, &x.change
+	to := d.Endpoint.Address
+	if more := s.fallbacks(d); len(more) > 0 {
+		b := append(make([]byte, 0, 64), to...)
+		for _, e := range more {
+			b = append(append(b, ','), e.Address...)
+		}
+		to = string(b)
+	}
+	c.Set = append(c.Set, wire.Header{Name: s.cfg.DestinationHeader, Value: to})
+	if x.head.newID {
+		c.Set = append(c.Set, wire.Header{Name: headerRequestID, Value: x.head.id})
+	}
+	c.Remove = x.head.stripped(s.strip)
+	c.ClearRouteCache = true
+	c.Metadata = wire.Metadata{Namespace: s.cfg.DestinationNamespace, Key: s.cfg.DestinationHeader, Value: to}
+}
+
+// stripped returns the headers to remove: those that are always removed, and those of
+// the request that look like ours.
+func (h *head) stripped(always []string) []string {
+	if len(h.own) == 0 {
+		return always
+	}
+	return append(always[:len(always):len(always)], h.own...)
+}
+
+// fallbacks are the endpoints that are named after the pick.
+func (s *Server) fallbacks(d *route.Decision) []*roster.Endpoint {
+	n := s.cfg.Fallbacks
+	if n < 0 {
+		n = wanted(d) - 1
+	}
+	return d.Fallbacks[:max(0, min(n, len(d.Fallbacks)))]
+}
+
+// wanted returns how many endpoints the configuration asks for, at least 1.
+func wanted(d *route.Decision) int {
+	for _, r := range d.Results {
+		if r.Reservation == d.Reservation && r.Profile != nil && r.Profile.Picker != nil {
+			return r.Profile.Picker.Max()
+		}
+	}
+	return 1
+}

@@ -1,0 +1,54 @@
+package extproc
+
+import (
+	"strconv"
+
+	"github.com/pointsman/pointsman/services/router/internal/front/extproc/wire"
+	"github.com/pointsman/pointsman/services/router/internal/usage"
+)
+
+// responseHeaders begins the answer.
+func (x *exchange) responseHeaders() error {
+	if x.response != expected {
+		return x.neutral()
+	}
+	x.response, x.answered = passing, true
+	var contentType, encoding string
+	var strip []string
+	for name, value := range x.in.Headers.All {
+		switch name = lower(name); name {
+		case ":status":
+			x.status, _ = strconv.Atoi(value)
+		case "content-type":
+			contentType = value
+		case "content-encoding":
+			encoding = value
+		case headerObjective, headerFairness, x.s.cfg.DestinationHeader:
+			strip = append(strip, name)
+		default:
+			if routing(name) {
+				strip = append(strip, name)
+			}
+		}
+	}
+	end := x.in.EndOfStream
+	if !end && x.responseMode != wire.None {
+		x.meter = usage.New(contentType, encoding)
+	}
+	x.heed()
+	x.judge()
+	if len(strip) > 0 {
+		x.out.Mutate(wire.ResponseHeaders, &wire.Mutation{Remove: strip})
+	} else {
+		x.out.Neutral(wire.ResponseHeaders)
+	}
+	err := x.send()
+	if x.responseMode == wire.None && x.status < 400 {
+		x.begins() // nothing later will be seen
+	}
+	if end {
+		x.response = ended
+		x.close()
+	}
+	return err
+}

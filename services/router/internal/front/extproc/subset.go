@@ -1,0 +1,29 @@
+package extproc
+
+import "google.golang.org/protobuf/types/known/structpb"
+
+// readSubset notes which endpoints the proxy allows. A later message that says so
+// replaces what an earlier one has said.
+func (x *exchange) readSubset() {
+	v := x.in.Metadata(namespaceSubset, keySubset)
+	if v == nil {
+		return
+	}
+	h := &x.head
+	switch kind := v.GetKind().(type) {
+	case *structpb.Value_NullValue, nil:
+		return // as good as not there
+	case *structpb.Value_StringValue:
+		h.subset = []string{kind.StringValue}
+	case *structpb.Value_ListValue:
+		h.subset = make([]string, 0, len(kind.ListValue.GetValues()))
+		for _, entry := range kind.ListValue.GetValues() {
+			if s, ok := entry.GetKind().(*structpb.Value_StringValue); ok {
+				h.subset = append(h.subset, s.StringValue)
+			}
+		}
+	default:
+		h.subset = nil // it restricts, to nobody that could be named
+	}
+	h.hasSubset = true
+}
