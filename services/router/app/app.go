@@ -13,6 +13,7 @@ import (
 	"github.com/pointsman/pointsman/internal/kit/rpc"
 	"github.com/pointsman/pointsman/internal/kit/run"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
+	"github.com/pointsman/pointsman/services/router/internal/admission"
 	"github.com/pointsman/pointsman/services/router/internal/decisions"
 	"github.com/pointsman/pointsman/services/router/internal/epconfig"
 	"github.com/pointsman/pointsman/services/router/internal/fanout"
@@ -48,6 +49,7 @@ type router struct {
 	scorers    *remote.Set
 	ledger     *outcome.Ledger
 	quarantine *quarantine.Quarantine
+	gate       *admission.Gate
 	scheduler  *route.Scheduler
 	config     *configuration
 	decisions  *decisions.Log
@@ -80,6 +82,8 @@ func (r *router) buildState() (err error) {
 	if r.follower, err = follower.New(r.roster, r.bus, r.tel); err != nil {
 		return err
 	}
+	r.gate = admission.NewGate(nil)
+	r.follower.OnPolicy(r.usePolicy)
 	if r.quarantine, err = quarantine.New(quarantine.DefaultConfig(), r.roster.Now); err != nil {
 		return err
 	}
@@ -106,7 +110,7 @@ func (r *router) buildRouting() (err error) {
 		return err
 	}
 	r.scheduler, err = route.NewScheduler(route.Deps{
-		Roster: r.roster, Fan: fan, Ledger: r.ledger, Quarantine: r.quarantine, Observer: seen, FanTimeout: o.Scoring.Timeout.D(), OtherRouters: r.follower.Routers, Hearing: r.follower.Hearing,
+		Roster: r.roster, Fan: fan, Ledger: r.ledger, Quarantine: r.quarantine, Observer: seen, Admitter: r.gate, FanTimeout: o.Scoring.Timeout.D(), OtherRouters: r.follower.Routers, Hearing: r.follower.Hearing,
 	})
 	if err != nil {
 		return err
@@ -130,12 +134,13 @@ func (r *router) buildFronts() (err error) {
 	if r.proxy, err = httpproxy.New(r.scheduler, r.roster, r.quarantine, r.tel, o.Listen.HTTP); err != nil {
 		return err
 	}
+	r.proxy.Heed(r.gate)
 	parser, err := prompt.NewParser(o.Listen.HTTP.Prompt)
 	if err != nil {
 		return err
 	}
 	if r.api, err = grpcapi.New(grpcapi.Deps{
-		RouterID: r.bus.PublisherID(), Decider: r.scheduler, Describe: describer{parser}.describe, Roster: r.roster, StateAge: r.follower.StateAge,
+		RouterID: r.bus.PublisherID(), Decider: r.scheduler, Describe: describer{parser, r.gate}.describe, Roster: r.roster, StateAge: r.follower.StateAge,
 		Quarantine: r.quarantine, Decisions: r.decisions, Scorers: r.scorers.Status, Telemetry: r.tel,
 		ConfigStatus: r.config.status, CheckConfig: r.checkConfig,
 	}); err != nil {

@@ -2,33 +2,55 @@ package app
 
 import (
 	"crypto/rand"
+	"fmt"
 
+	"github.com/pointsman/pointsman/services/router/internal/admission"
 	"github.com/pointsman/pointsman/services/router/internal/prompt"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
 // describer reads the requests that gRPC callers describe.
-type describer struct{ parser *prompt.Parser }
+type describer struct {
+	parser *prompt.Parser
+	gate   *admission.Gate
+}
 
-// describe reads a request. done lets go of the body.
+// describe reads a request as the HTTP front would. done lets go of the body.
 func (d describer) describe(id, path string, headers route.Headers, body []byte) (req *route.Request, done func(), err error) {
-	got, err := d.parser.Read(prompt.Input{Path: path, ContentType: headers.Get("content-type"), ContentEncoding: headers.Get("content-encoding"), Body: body})
-	if err != nil {
-		return nil, nil, err
-	}
 	if id == "" {
 		id = headers.Get("x-request-id")
 	}
 	if id == "" || len(id) > 128 {
 		id = rand.Text()
 	}
-	req = &route.Request{
-		ID: id, Path: path, Model: got.Model, Adapter: got.Adapter, SessionKey: got.SessionKey, PromptTokens: got.PromptTokens,
-		MaxOutputTokens: got.MaxOutputTokens, Headers: headers,
+	in := prompt.Input{Path: path, ContentType: headers.Get("content-type"), ContentEncoding: headers.Get("content-encoding"), Body: body}
+	got, err := d.parser.Read(in)
+	if err != nil {
+		return nil, nil, err
 	}
-	done = func() {}
+	req = &route.Request{ID: id, Path: path, Headers: headers, Priority: d.gate.PriorityOf(headers)}
+	describe(req, got)
+	model, ok := d.gate.Rewrite(req)
+	if ok {
+		if in.Body, ok = got.ReplaceModel(nil, body, model); !ok {
+			return nil, nil, fmt.Errorf("model %.128q is served as %.128q, which cannot be put into a body that is compressed or not JSON", req.Model, model)
+		}
+		got.Prompt.Release()
+		if got, err = d.parser.Read(in); err != nil {
+			return nil, nil, err
+		}
+		req.ClientModel = req.Model
+		describe(req, got)
+	}
+	return req, got.Prompt.Release, nil
+}
+
+// describe takes over what was read.
+func describe(req *route.Request, got *prompt.Reading) {
+	req.Model, req.Adapter, req.SessionKey = got.Model, got.Adapter, got.SessionKey
+	req.PromptTokens, req.MaxOutputTokens = got.PromptTokens, got.MaxOutputTokens
+	req.Prompt = nil
 	if got.Prompt != nil {
-		req.Prompt, done = got.Prompt, got.Prompt.Release
+		req.Prompt = got.Prompt
 	}
-	return req, done, nil
 }

@@ -20,6 +20,9 @@ type observer struct {
 	fallbacks metric.Int64Counter
 	outcomes  map[string]metric.MeasurementOption // by outcome: made once
 	reasons   map[string]metric.MeasurementOption
+	admission metric.Int64Counter
+	results   map[string]metric.MeasurementOption
+	rewrites  metric.Int64Counter
 }
 
 func newObserver(log *decisions.Log, tel *telemetry.Telemetry) (*observer, error) {
@@ -30,10 +33,16 @@ func newObserver(log *decisions.Log, tel *telemetry.Telemetry) (*observer, error
 	for _, v := range []string{"no_scores", "quarantine_waived"} {
 		o.reasons[v] = metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", v)))
 	}
-	var errs [3]error
+	o.results = make(map[string]metric.MeasurementOption)
+	for _, v := range []string{"admitted", "shed", "nobody"} {
+		o.results[v] = metric.WithAttributeSet(attribute.NewSet(attribute.String("result", v)))
+	}
+	var errs [5]error
 	o.decisions, errs[0] = tel.Meter.Int64Counter("pointsman_router_decisions_total", metric.WithDescription("Decisions by outcome: picked, no_endpoint, shed, scorer_failed, cancelled."))
 	o.seconds, errs[1] = tel.Meter.Float64Histogram("pointsman_router_decision_seconds", metric.WithDescription("From reading the request to the pick."))
 	o.fallbacks, errs[2] = tel.Meter.Int64Counter("pointsman_router_fallbacks_total", metric.WithDescription("Decisions made without something they should have had: no_scores (no scorer gave any), quarantine_waived (all endpoints were out)."))
+	o.admission, errs[3] = tel.Meter.Int64Counter("pointsman_router_admission_total", metric.WithDescription("Decisions by admission: admitted, shed (no room, and the request can be turned away), nobody (there was no endpoint to be let in to)."))
+	o.rewrites, errs[4] = tel.Meter.Int64Counter("pointsman_router_model_rewrites_total", metric.WithDescription("Decisions on requests whose model was replaced by another."))
 	return o, errors.Join(errs[:]...)
 }
 
@@ -42,6 +51,10 @@ func (o *observer) Decided(d *route.Decision) {
 	ctx := context.Background()
 	o.decisions.Add(ctx, 1, o.outcomes[outcomeOf(d.Err)])
 	o.seconds.Record(ctx, d.Elapsed.Seconds())
+	o.admission.Add(ctx, 1, o.results[admissionOf(&d.Admission)])
+	if d.Request.ClientModel != "" {
+		o.rewrites.Add(ctx, 1)
+	}
 	if d.QuarantineWaived {
 		o.fallbacks.Add(ctx, 1, o.reasons["quarantine_waived"])
 	}
@@ -51,6 +64,17 @@ func (o *observer) Decided(d *route.Decision) {
 		}
 	}
 	o.log.Decided(d)
+}
+
+func admissionOf(a *route.Admission) string {
+	switch {
+	case !a.Asked:
+		return "nobody"
+	case a.Shed:
+		return "shed"
+	default:
+		return "admitted"
+	}
 }
 
 func outcomeOf(err error) string {

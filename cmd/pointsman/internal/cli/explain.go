@@ -79,6 +79,10 @@ func printDecision(stdout io.Writer, d *routerv1.Decision) {
 		dry = " (dry run)"
 	}
 	fmt.Fprintf(stdout, "model %s, about %d prompt tokens, %d endpoints, decided in %s%s\n", text.OrDash(d.GetModel()), d.GetPromptTokenCount(), d.GetEndpointCount(), text.Since(d.GetElapsed()), dry)
+	if d.GetClientModel() != "" {
+		fmt.Fprintf(stdout, "model %s took the place of %s\n", d.GetModel(), d.GetClientModel())
+	}
+	printAdmission(stdout, d.GetAdmission())
 	for _, p := range d.GetProfiles() {
 		printProfile(stdout, p)
 	}
@@ -96,6 +100,29 @@ func printDecision(stdout io.Writer, d *routerv1.Decision) {
 		}
 		fmt.Fprintln(stdout)
 	}
+}
+
+// printAdmission prints whether the request is let in, and by what.
+func printAdmission(stdout io.Writer, a *routerv1.Admission) {
+	if a == nil {
+		return
+	}
+	verdict, class := "let in", "never turned away"
+	if a.GetShed() {
+		verdict = "turned away"
+	}
+	if a.GetSheddable() {
+		class = "can be turned away: " + a.GetSheddableBecause()
+	}
+	fmt.Fprintf(stdout, "%s: priority %d, %s", verdict, a.GetPriority(), class)
+	if a.Saturation != nil {
+		full := "not full"
+		if a.GetSaturated() {
+			full = "full"
+		}
+		fmt.Fprintf(stdout, "; %s says %.2f, %s", a.GetDetector(), a.GetSaturation(), full)
+	}
+	fmt.Fprintln(stdout)
 }
 
 func printProfile(stdout io.Writer, p *routerv1.ProfileDecision) {

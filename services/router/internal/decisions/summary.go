@@ -13,6 +13,10 @@ type Summary struct {
 	// RequestID, Model and Path are the request's. The path is cut at 256 bytes and
 	// made valid UTF-8: the client chooses it, and watchers get it over gRPC.
 	RequestID, Model, Path string
+	// ClientModel is the model that the client named, if Model took its place.
+	ClientModel string
+	// Admission is whether the request was let in.
+	Admission route.Admission
 	// PromptTokens is the prompt's estimated length.
 	PromptTokens uint32
 	// Endpoints is the size of the roster.
@@ -64,7 +68,7 @@ type Scorer struct {
 // Summarise keeps what outlives the request.
 func Summarise(d *route.Decision) *Summary {
 	s := &Summary{
-		RequestID: d.Request.ID, Model: d.Request.Model, Path: shown(d.Request.Path), PromptTokens: d.Request.PromptTokens,
+		RequestID: d.Request.ID, Model: d.Request.Model, ClientModel: d.Request.ClientModel, Admission: d.Admission, Path: shown(d.Request.Path), PromptTokens: d.Request.PromptTokens,
 		Endpoints: d.Snapshot.Len(), Time: d.Time, Elapsed: d.Elapsed, Endpoint: d.Endpoint, Fallbacks: d.Fallbacks, DryRun: d.DryRun,
 		Profiles: make([]Profile, len(d.Results)),
 	}

@@ -26,7 +26,7 @@ func decision(s *decisions.Summary, full *route.Decision, routerID string, now i
 	m := &routerv1.Decision{
 		RequestId: s.RequestID, DecideTime: timestamppb.New(s.Time), Elapsed: durationpb.New(s.Elapsed), Model: s.Model, Path: s.Path,
 		PromptTokenCount: s.PromptTokens, EndpointCount: uint32(s.Endpoints), Endpoint: endpoint(s.Endpoint), Fallbacks: endpoints(s.Fallbacks), //nolint:gosec // a table's size
-		Error: s.Err, DryRun: s.DryRun, RouterId: routerID,
+		Error: s.Err, DryRun: s.DryRun, RouterId: routerID, ClientModel: s.ClientModel, Admission: admission(&s.Admission),
 	}
 	for i, p := range s.Profiles {
 		w := &routerv1.ProfileDecision{Profile: p.Name, Picker: p.Picker, TieBreak: p.TieBreak, Picked: endpoints(p.Picked), Total: p.Total, Error: p.Err, Corrected: p.Corrected, LeastLoad: p.LeastLoad}
@@ -39,6 +39,18 @@ func decision(s *decisions.Summary, full *route.Decision, routerID string, now i
 		m.Profiles = append(m.Profiles, w)
 	}
 	return m
+}
+
+// admission is nil where nobody was asked.
+func admission(a *route.Admission) *routerv1.Admission {
+	if !a.Asked {
+		return nil
+	}
+	w := &routerv1.Admission{Shed: a.Shed, Priority: a.Priority, Sheddable: a.Sheddable, SheddableBecause: a.Because, Detector: a.Detector, Saturated: a.Saturated}
+	if a.Detector != "" {
+		w.Saturation = &a.Saturation
+	}
+	return w
 }
 
 func scorer(s decisions.Scorer) *routerv1.ScorerDecision {

@@ -110,8 +110,12 @@ func (s *Server) Pick(ctx context.Context, in *routerv1.PickRequest) (*routerv1.
 	}
 	s.leases.hold(d.Reservation, d.Endpoint.ID, lease)
 	s.picks.Add(ctx, 1)
+	model := ""
+	if req.ClientModel != "" {
+		model = req.Model
+	}
 	return &routerv1.PickResponse{
-		PickId: d.Reservation.PickID(), RequestId: req.ID, Endpoint: endpoint(d.Endpoint), Fallbacks: endpoints(d.Fallbacks),
+		PickId: d.Reservation.PickID(), RequestId: req.ID, Model: model, Endpoint: endpoint(d.Endpoint), Fallbacks: endpoints(d.Fallbacks),
 		RequestHeaders: []*routerv1.Header{{Name: "x-request-id", Value: req.ID}},
 	}, nil
 }

@@ -308,8 +308,10 @@ type PickResponse struct {
 	Fallbacks []*PickedEndpoint `protobuf:"bytes,4,rep,name=fallbacks,proto3" json:"fallbacks,omitempty"`
 	// Headers to set on the request.
 	RequestHeaders []*Header `protobuf:"bytes,5,rep,name=request_headers,json=requestHeaders,proto3" json:"request_headers,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Model to put into the body in the place of the one that is there. Empty: none.
+	Model         string `protobuf:"bytes,6,opt,name=model,proto3" json:"model,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PickResponse) Reset() {
@@ -375,6 +377,13 @@ func (x *PickResponse) GetRequestHeaders() []*Header {
 		return x.RequestHeaders
 	}
 	return nil
+}
+
+func (x *PickResponse) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
 }
 
 // PickedEndpoint is an endpoint to send to.
@@ -2615,14 +2624,15 @@ const file_pointsman_router_v1_router_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\x81\x01\n" +
 	"\vPickRequest\x12A\n" +
 	"\arequest\x18\x01 \x01(\v2'.pointsman.router.v1.RequestDescriptionR\arequest\x12/\n" +
-	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\"\x90\x02\n" +
+	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\"\xa6\x02\n" +
 	"\fPickResponse\x12\x17\n" +
 	"\apick_id\x18\x01 \x01(\tR\x06pickId\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12?\n" +
 	"\bendpoint\x18\x03 \x01(\v2#.pointsman.router.v1.PickedEndpointR\bendpoint\x12A\n" +
 	"\tfallbacks\x18\x04 \x03(\v2#.pointsman.router.v1.PickedEndpointR\tfallbacks\x12D\n" +
-	"\x0frequest_headers\x18\x05 \x03(\v2\x1b.pointsman.router.v1.HeaderR\x0erequestHeaders\"K\n" +
+	"\x0frequest_headers\x18\x05 \x03(\v2\x1b.pointsman.router.v1.HeaderR\x0erequestHeaders\x12\x14\n" +
+	"\x05model\x18\x06 \x01(\tR\x05model\"K\n" +
 	"\x0ePickedEndpoint\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12\x18\n" +
