@@ -135,6 +135,9 @@ func (b *breaker) failure(id uint64, now time.Time) bool {
 // forget notes that nobody will know how call id would have ended. Its turn as a
 // probe goes to the next call.
 func (b *breaker) forget(id uint64) {
+	if b.current() != halfOpen {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.current() == halfOpen && id == b.probe {

@@ -181,8 +181,11 @@ func (f *flight) move(s *session) {
 	}
 }
 
-// land ends a flight that nobody waits for.
+// land ends a flight that nobody waits for. Whoever gave up has told the breaker, but
+// perhaps that of another replica, from which the flight moved at the same moment: a
+// probe that ends here must not be waited for.
 func (f *flight) land(s *session) {
+	s.replica.breaker.forget(f.id)
 	s.replica.open.Add(-1)
 	f.call.Release()
 }
