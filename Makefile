@@ -29,7 +29,7 @@ BENCH ?= .
 DOCKER ?= docker
 IMAGES ?= pointsman
 
-.PHONY: help run test race fuzz bench lint fmt generate check tidy build images tools baseline \
+.PHONY: help docs run test race fuzz bench lint fmt generate check tidy build images tools baseline \
 	check-format check-proto check-generated check-tidy check-build check-layout
 
 help: ## Show this.
@@ -78,6 +78,9 @@ fmt: $(BIN)/.golangci-lint $(BIN)/.buf ## Format Go and proto files.
 generate: $(BIN)/.buf $(BIN)/.protoc-gen-go $(BIN)/.protoc-gen-go-grpc ## Generate code from the proto files.
 	@rm -rf proto/gen
 	@buf generate
+
+docs: ## Write docs/configuration.md from the code.
+	go test -count=1 -run '^TestPageIsUpToDate$$' ./cmd/pointsman/internal/reference -update
 
 baseline: $(BIN)/.buf ## Accept the contract as it is now: later breaking changes are found against it.
 	@buf build -o proto/baseline.binpb

@@ -30,7 +30,7 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	text := fs.String("configText", "", "EndpointPickerConfig as `text`")
 	reload := fs.Bool("configReload", true, "take a changed --configFile into use while running, also on SIGHUP; false: only at the start")
 	for newer, older := range map[string]string{"pool-name": "poolName", "pool-namespace": "poolNamespace", "config-file": "configFile", "config-text": "configText"} {
-		fs.Var(fs.Lookup(older).Value, newer, "the same as --"+older+", as newer endpoint pickers `spell` it")
+		fs.Var(fs.Lookup(older).Value, newer, "the same as --"+older+" (`value`); spelt as newer endpoint pickers do")
 	}
 	if err := conf.ParseFlags(fs, args, stdout); err != nil {
 		return nil, err

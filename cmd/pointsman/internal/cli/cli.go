@@ -25,13 +25,14 @@ func commands() []command {
 		{"endpoints", "list the endpoints that a router knows, with their loads", endpoints},
 		{"scorers", "list the scorers that a router asks, with their health", scorers},
 		{"decisions", "list the newest decisions; -f follows", watchDecisions},
+		{"config", "check, print and explain configurations; show a router's", config},
 	}
 }
 
 // Run finds the command named by the first argument and runs it with the others.
 func Run(ctx context.Context, args []string, stdout io.Writer) error {
 	all := commands()
-	if len(args) == 0 || slices.Contains([]string{"help", "-h", "-help", "--help"}, args[0]) {
+	if len(args) == 0 || isHelp(args[0]) {
 		fmt.Fprint(stdout, usage(all))
 		if len(args) == 0 {
 			return run.UsageError{Err: fmt.Errorf("which command? one of: %s", names(all))}
@@ -46,6 +47,8 @@ func Run(ctx context.Context, args []string, stdout io.Writer) error {
 	return run.UsageError{Err: fmt.Errorf("unknown command %q; one of: %s", args[0], names(all))}
 }
 
+func isHelp(arg string) bool { return slices.Contains([]string{"help", "-h", "-help", "--help"}, arg) }
+
 func names(all []command) string {
 	var ns []string
 	for _, c := range all {
@@ -57,20 +60,36 @@ func names(all []command) string {
 func usage(all []command) string {
 	var b strings.Builder
 	b.WriteString("pointsman picks which model server answers each LLM request.\n\nCommands:\n")
+	b.WriteString(list(all))
+	b.WriteString("\npointsman COMMAND --help shows a command's flags.\n")
+	return b.String()
+}
+
+// list writes commands one a line.
+func list(all []command) string {
+	var b strings.Builder
 	for _, c := range all {
 		fmt.Fprintf(&b, "  %-10s %s\n", c.name, c.summary)
 	}
-	b.WriteString("\npointsman COMMAND --help shows a command's flags.\n")
 	return b.String()
 }
 
 // parse reads a command's flags and refuses left-over arguments.
 func parse(fs *flag.FlagSet, args []string, stdout io.Writer) error {
+	if err := parseFlags(fs, args, stdout); err != nil {
+		return err
+	}
+	if fs.NArg() > 0 {
+		return run.UsageError{Err: fmt.Errorf("%s: unexpected argument %q (see pointsman %s --help)", fs.Name(), fs.Arg(0), fs.Name())}
+	}
+	return nil
+}
+
+// parseFlags reads a command's flags.
+func parseFlags(fs *flag.FlagSet, args []string, stdout io.Writer) error {
 	fs.SetOutput(io.Discard)
 	err := fs.Parse(args)
 	switch {
-	case err == nil && fs.NArg() > 0:
-		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	case err == nil:
 		return nil
 	case err == flag.ErrHelp: //nolint:errorlint // flag returns the value itself

@@ -32,10 +32,18 @@ func routerFlags(fs *flag.FlagSet) *router {
 	return r
 }
 
+// format refuses an output format that there is not.
+func (r *router) format() error {
+	if r.output != "text" && r.output != "json" {
+		return run.UsageError{Err: fmt.Errorf("-o %s: want text or json", r.output)}
+	}
+	return nil
+}
+
 // dial opens the connection; it is made when first used.
 func (r *router) dial() (routerv1.RouterServiceClient, io.Closer, error) {
-	if r.output != "text" && r.output != "json" {
-		return nil, nil, run.UsageError{Err: fmt.Errorf("-o %s: want text or json", r.output)}
+	if err := r.format(); err != nil {
+		return nil, nil, err
 	}
 	conn, err := rpc.Dial(r.address, r.client)
 	if err != nil {
