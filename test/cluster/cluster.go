@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,6 +34,10 @@ type Options struct {
 	Plain bool
 	// RouterSets are further --set arguments of the routers.
 	RouterSets []string
+	// Policy is YAML that says something of requests: objectives, rewrites, models,
+	// criticalModels. If it is not empty, collectors find it and the endpoints in a file;
+	// see Cluster.Announce.
+	Policy string
 }
 
 // Cluster is a running Pointsman.
@@ -45,6 +50,8 @@ type Cluster struct {
 	Collectors []*Process
 	Scorers    map[string]*Process // by service name
 	Routers    []*Process
+
+	file string // of the endpoints; empty: there is none
 }
 
 // Start runs a cluster and waits until every router knows all endpoints' loads and
@@ -62,6 +69,11 @@ func Start(t testing.TB, o Options) *Cluster {
 	c.startServers(t, o)
 	nats := "nats.url=" + c.NATS.URL
 	endpoints := c.endpoints()
+	if o.Policy != "" {
+		c.file = filepath.Join(t.TempDir(), "endpoints.yaml")
+		c.Announce(t, o.Policy, c.Servers...)
+		endpoints = "endpointsFile=" + c.file
+	}
 	for i := range o.Collectors {
 		p := newProcess(t, fmt.Sprintf("metrics-collector-%d", i+1), binary("metrics-collector"), 1,
 			"--set", nats, "--set", "admin.address="+free(t), "--set", endpoints)
@@ -116,13 +128,16 @@ func (c *Cluster) startServers(t testing.TB, o Options) {
 	}
 }
 
-func (c *Cluster) endpoints() string {
+func (c *Cluster) endpoints() string { return "endpoints=" + listed(c.Servers) }
+
+// listed is the servers as the collector's configuration has them.
+func listed(servers []*modelserver.Server) string {
 	var list []string
-	for _, s := range c.Servers {
+	for _, s := range servers {
 		host, port, _ := strings.Cut(s.Address(), ":")
 		list = append(list, fmt.Sprintf("{address: %q, port: %s}", host, port))
 	}
-	return "endpoints=[" + strings.Join(list, ", ") + "]"
+	return "[" + strings.Join(list, ", ") + "]"
 }
 
 // URL returns the address of a router's OpenAI API, without /v1.

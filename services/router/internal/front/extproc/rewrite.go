@@ -40,6 +40,7 @@ func (x *exchange) rewrite(got *prompt.Reading) *failure {
 	if err != nil {
 		return &failure{status: http.StatusBadRequest, reason: badJSON, message: "the body cannot be read"}
 	}
+	x.asked.request.ClientModel = got.Model
 	x.describe(again)
 	return nil
 }

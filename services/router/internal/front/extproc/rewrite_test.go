@@ -52,8 +52,8 @@ func TestRewrite(t *testing.T) {
 				if got.Set["content-length"] != length {
 					t.Errorf("the length became %q, want %q", got.Set["content-length"], length)
 				}
-				if req, _ := r.request(); req.Model != c.to {
-					t.Errorf("it was decided for %q", req.Model)
+				if req, _ := r.request(); req.Model != c.to || req.AskedModel() != "a" {
+					t.Errorf("it was decided for %q, and the client is said to have named %q", req.Model, req.AskedModel())
 				}
 			}
 			eachMode(t, func(t *testing.T, mode string) {
