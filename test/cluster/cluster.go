@@ -30,6 +30,8 @@ type Options struct {
 	Routers, Collectors int
 	// ConfigText is the EndpointPickerConfig. Empty: the router's default.
 	ConfigText string
+	// ConfigFile is the same as a file, which the routers follow.
+	ConfigFile string
 	// Plain runs binaries without the race detector, even if the test is under it.
 	Plain bool
 	// RouterSets are further --set arguments of the routers.
@@ -75,7 +77,7 @@ func Start(t testing.TB, o Options) *Cluster {
 		endpoints = "endpointsFile=" + c.file
 	}
 	for i := range o.Collectors {
-		p := newProcess(t, fmt.Sprintf("metrics-collector-%d", i+1), binary("metrics-collector"), 1,
+		p := NewProcess(t, fmt.Sprintf("metrics-collector-%d", i+1), binary("metrics-collector"), 1,
 			"--set", nats, "--set", "admin.address="+free(t), "--set", endpoints)
 		p.Start(t)
 		c.Collectors = append(c.Collectors, p)
@@ -83,7 +85,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	var targets []string
 	for _, name := range []string{"scorer-queue", "scorer-kv", "prefix-indexer"} {
 		address := free(t)
-		p := newProcess(t, name, binary(name), 2, "--set", nats, "--set", "admin.address="+free(t), "--set", "listen.grpc.address="+address)
+		p := NewProcess(t, name, binary(name), 2, "--set", nats, "--set", "admin.address="+free(t), "--set", "listen.grpc.address="+address)
 		p.Start(t)
 		c.Scorers[name] = p
 		targets = append(targets, fmt.Sprintf("{name: %s, target: %q}", name, address))
@@ -97,7 +99,10 @@ func Start(t testing.TB, o Options) *Cluster {
 		if o.ConfigText != "" {
 			args = append(args, "--configText", o.ConfigText)
 		}
-		p := newProcess(t, fmt.Sprintf("router-%d", i+1), binary("router"), 3, args...)
+		if o.ConfigFile != "" {
+			args = append(args, "--configFile", o.ConfigFile)
+		}
+		p := NewProcess(t, fmt.Sprintf("router-%d", i+1), binary("router"), 3, args...)
 		p.Start(t)
 		c.Routers = append(c.Routers, p)
 	}

@@ -52,9 +52,9 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// newProcess describes a process; Start runs it. It is killed at the end of the
+// NewProcess describes a process that announces as many listeners; Start runs it. It is killed at the end of the
 // test, and what it said is logged if the test failed.
-func newProcess(t testing.TB, name, binary string, listeners int, args ...string) *Process {
+func NewProcess(t testing.TB, name, binary string, listeners int, args ...string) *Process {
 	p := &Process{name: name, binary: binary, args: args, wants: listeners}
 	t.Cleanup(func() {
 		p.Kill()
@@ -113,6 +113,9 @@ func (p *Process) Addr(listener string) string {
 	s, _ := a.(string)
 	return s
 }
+
+// Log returns what the process has written on standard error so far.
+func (p *Process) Log() string { return p.stderr.String() }
 
 // Stop sends SIGTERM and waits for a clean end.
 func (p *Process) Stop(t testing.TB) {
