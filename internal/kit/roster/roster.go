@@ -42,6 +42,11 @@ type Roster struct {
 	tableMu sync.Mutex // serialises SetTable with its listeners
 	onTable []func(before, after *Table)
 
+	// loadsMu makes taking over figures and building the view of them one step. A
+	// state's figures change only under both loadsMu and mu, so either is enough to
+	// read them, and a pick does not wait for a view to be built.
+	loadsMu sync.Mutex
+
 	mu     sync.Mutex // guards what follows
 	states map[ID]*state
 	held   []heldTable // newest last
@@ -62,6 +67,7 @@ type state struct {
 
 type heldTable struct {
 	table    *Table
+	states   []*state // in table order
 	snapshot *Snapshot
 	loads    uint64 // generation the snapshot was made of
 }
@@ -108,7 +114,7 @@ func (r *Roster) SnapshotOf(digest uint64) (*Snapshot, bool) {
 		return nil, false
 	}
 	if h.snapshot == nil || h.loads != r.loads {
-		h.snapshot, h.loads = r.view(h.table), r.loads
+		h.snapshot, h.loads = r.view(*h), r.loads
 	}
 	return h.snapshot, true
 }
@@ -125,18 +131,21 @@ func (r *Roster) SetTable(t *Table) {
 	if old.Equal(t) {
 		return
 	}
+	r.loadsMu.Lock()
 	r.mu.Lock()
 	r.held = slices.DeleteFunc(r.held, func(h heldTable) bool { return h.table.Digest == t.Digest })
 	if len(r.held) == heldTables {
 		r.held = slices.Delete(r.held, 0, 1)
 	}
-	r.held = append(r.held, heldTable{table: t})
+	h := heldTable{table: t, states: make([]*state, t.Len())}
 	for i := range t.Endpoints {
-		r.stateOf(t.Endpoints[i].ID)
+		h.states[i] = r.stateOf(t.Endpoints[i].ID)
 	}
+	r.held = append(r.held, h)
 	r.forget()
-	r.current.Store(r.view(t))
+	r.current.Store(r.view(h))
 	r.mu.Unlock()
+	r.loadsMu.Unlock()
 	for _, f := range r.onTable {
 		f(old, t)
 	}
@@ -172,15 +181,14 @@ func (r *Roster) find(digest uint64) *heldTable {
 	return nil
 }
 
-// view builds a snapshot of t from the states.
-func (r *Roster) view(t *Table) *Snapshot {
-	n := len(t.Endpoints)
+// view builds a snapshot of a table from the states.
+func (r *Roster) view(h heldTable) *Snapshot {
+	t, n := h.table, h.table.Len()
 	s := &Snapshot{
 		Table: t, Waiting: make([]int32, n), Running: make([]int32, n), KV: make([]float32, n), ObservedAt: make([]int64, n),
 		Adapters: make([]*Adapters, n), accounts: make([]*account, n), staleness: int64(r.cfg.StalenessLimit),
 	}
-	for i := range t.Endpoints {
-		st := r.stateOf(t.Endpoints[i].ID)
+	for i, st := range h.states {
 		s.Waiting[i], s.Running[i], s.KV[i] = st.waiting, st.running, st.kv
 		s.ObservedAt[i], s.Adapters[i], s.accounts[i] = st.observedAt, st.adapters, &st.account
 	}
@@ -207,15 +215,29 @@ type Loads struct {
 // when the sample arrived, on the roster's clock. It is an error wrapping
 // ErrTableNotHeld if the table is unknown, and any error leaves all as it was.
 func (r *Roster) ApplyLoads(l Loads, received int64) error {
+	r.loadsMu.Lock()
+	defer r.loadsMu.Unlock()
+	current, err := r.takeLoads(&l, received)
+	if err != nil || current == nil {
+		return err
+	}
+	r.current.Store(r.view(*current))
+	return nil
+}
+
+// takeLoads takes over what is newer and returns the current table, to be viewed
+// again; nil if nothing was newer. It is called under loadsMu.
+func (r *Roster) takeLoads(l *Loads, received int64) (current *heldTable, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h := r.find(l.TableDigest)
 	if h == nil {
-		return fmt.Errorf("loads refer to table %016x: %w", l.TableDigest, ErrTableNotHeld)
+		return nil, fmt.Errorf("loads refer to table %016x: %w", l.TableDigest, ErrTableNotHeld)
 	}
 	if err := l.check(h.table.Len()); err != nil {
-		return err
+		return nil, err
 	}
+	newer := false
 	for i, age := range l.AgeMS {
 		if age < 0 {
 			continue
@@ -224,19 +246,23 @@ func (r *Roster) ApplyLoads(l Loads, received int64) error {
 		if len(l.Positions) > 0 {
 			pos = l.Positions[i]
 		}
-		st := r.stateOf(h.table.Endpoints[pos].ID)
+		st := h.states[pos]
 		observed := received - int64(age)*int64(time.Millisecond)
 		if observed <= st.observedAt {
 			continue
 		}
+		newer = true
 		st.observedAt = observed
 		st.waiting, st.running, st.kv = at(l.Waiting, i), at(l.Running, i), at(l.KV, i)
 		st.adapters = l.Adapters[pos]
 		st.account.settle(func(at int64) bool { return r.saw(observed, at) })
 	}
+	if !newer {
+		return nil, nil
+	}
 	r.loads++
-	r.current.Store(r.view(r.current.Load().Table))
-	return nil
+	now := *r.find(r.current.Load().Table.Digest)
+	return &now, nil
 }
 
 func (l *Loads) check(endpoints int) error {

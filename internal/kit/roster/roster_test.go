@@ -60,6 +60,7 @@ func TestTableIsContentAddressed(t *testing.T) {
 func TestNewTableRefuses(t *testing.T) {
 	for name, es := range map[string][]Endpoint{
 		"no id":    {{Host: "h", Port: 1}},
+		"zero":     {{ID: "a\x00b", Host: "h", Port: 1}},
 		"no host":  {{ID: "a", Port: 1}},
 		"no port":  {{ID: "a", Host: "h"}},
 		"twice":    {{ID: "a", Host: "h", Port: 1}, {ID: "a", Host: "i", Port: 1}},

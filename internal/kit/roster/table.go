@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -18,8 +19,9 @@ type Table struct {
 	// Endpoints are ascending by ID. Not to be changed.
 	Endpoints []Endpoint
 
-	positions map[ID]int32
-	serving   map[string][]int32
+	positions  map[ID]int32
+	serving    map[string][]int32
+	cacheBlock uint32
 }
 
 // NewTable makes a table of the endpoints, in any order. It copies the slice, sorts
@@ -34,8 +36,9 @@ func NewTable(endpoints []Endpoint) (*Table, error) {
 	for i := range t.Endpoints {
 		e := &t.Endpoints[i]
 		switch {
-		case e.ID == "":
-			return nil, fmt.Errorf("endpoint %s:%d has no id", e.Host, e.Port)
+		case e.ID == "" || strings.ContainsRune(string(e.ID), 0):
+			// A zero byte frames ids in the digest.
+			return nil, fmt.Errorf("endpoint %s:%d has no id, or one with a zero byte: %q", e.Host, e.Port, e.ID)
 		case e.Host == "" || e.Port == 0:
 			return nil, fmt.Errorf("endpoint %q has no host or no port", e.ID)
 		}
@@ -45,11 +48,16 @@ func NewTable(endpoints []Endpoint) (*Table, error) {
 		t.positions[e.ID] = int32(i) //nolint:gosec // at most MaxEndpoints
 		e.Labels = slices.Clone(e.Labels)
 		e.complete()
+		t.cacheBlock = max(t.cacheBlock, e.CacheBlockSize)
 	}
 	t.Digest = digest(t.Endpoints)
 	t.serving = servingIndex(t.Endpoints)
 	return t, nil
 }
+
+// CacheBlockSize returns the largest KV-cache block of the endpoints, in tokens; 0 if
+// none is known.
+func (t *Table) CacheBlockSize() uint32 { return t.cacheBlock }
 
 func digest(sorted []Endpoint) uint64 {
 	d := xxhash.New()

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/pointsman/pointsman/internal/kit/run"
 )
 
 // recovery turns panics of handlers into errors of their calls.
@@ -35,6 +37,6 @@ func (r recovery) catch(ctx context.Context, method string, err *error) {
 		return
 	}
 	r.panics.Add(ctx, 1, metric.WithAttributes(attribute.String("method", method)))
-	r.log.ErrorContext(ctx, "handler panicked", "method", method, "panic", v, "stack", string(debug.Stack()))
+	r.log.ErrorContext(ctx, "handler panicked", "method", method, "panic", run.PanicText(v), "stack", string(debug.Stack()))
 	*err = status.Error(codes.Internal, "the handler of this call panicked; the server's log has the stack")
 }

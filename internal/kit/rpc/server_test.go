@@ -212,9 +212,14 @@ func TestPanicsFailTheirCallOnly(t *testing.T) {
 			t.Errorf("panics counted for %s = %v, want 1", method, got)
 		}
 	}
-	for _, want := range []string{"no payload", "no such input", "server_test.go"} {
+	for _, want := range []string{"a value of type string", "server_test.go"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log lacks %q", want)
+		}
+	}
+	for _, secret := range []string{"no payload", "no such input"} {
+		if strings.Contains(log.String(), "panic=\""+secret) {
+			t.Errorf("the log holds the panic's value, which could be a prompt: %q", secret)
 		}
 	}
 }

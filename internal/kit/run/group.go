@@ -111,8 +111,8 @@ func (g *Group) start(ctx context.Context, p named, ended chan<- *running) *runn
 	go func() {
 		defer func() {
 			if v := recover(); v != nil {
-				g.log.Error("part panicked", "part", p.name, "panic", v, "stack", string(debug.Stack()))
-				r.err = fmt.Errorf("%s panicked: %v; the stack is in the log", p.name, v)
+				g.log.Error("part panicked", "part", p.name, "panic", PanicText(v), "stack", string(debug.Stack()))
+				r.err = fmt.Errorf("%s panicked: %s; the stack is in the log", p.name, PanicText(v))
 			}
 			close(r.done)
 			ended <- r

@@ -132,7 +132,7 @@ func TestGroupEndsWith(t *testing.T) {
 		{
 			name:  "a part that panics",
 			parts: []run.Part{nil, func(context.Context, func()) error { panic("no such key") }},
-			want:  "p1 panicked: no such key; the stack is in the log",
+			want:  "p1 panicked: a value of type string; the stack is in the log",
 			order: []string{"start p0", "stop p0"},
 		},
 		{

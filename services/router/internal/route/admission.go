@@ -43,7 +43,7 @@ type Admission struct {
 // admit lets the request in, or returns why not.
 func (s *Scheduler) admit(f *frame, in *eligible) error {
 	d, c := &f.decision, &f.cycle
-	if s.deps.Admitter == nil || in.err != nil {
+	if s.deps.Admitter == nil || len(in.positions) == 0 {
 		return nil // whoever lacks candidates is told so, full or not
 	}
 	d.Admission = s.deps.Admitter.Admit(c, d.Config.Detector, in.positions)

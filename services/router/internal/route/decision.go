@@ -37,9 +37,9 @@ type Decision struct {
 	Endpoint *roster.Endpoint
 	// Fallbacks are further endpoints of the primary profile, best first.
 	Fallbacks []*roster.Endpoint
-	// Reservation is that of Endpoint; nil for a dry run or without a pick.
-	// Whoever carries the request out must finish it. Profiles other than the
-	// primary hold theirs in ProfileResult.Reservation.
+	// Reservation is that of Endpoint; nil for a dry run or without a pick. Whoever
+	// carries the request out must finish it, which ends those of the other profiles
+	// too; they may be ended before, by ProfileResult.Reservation.
 	Reservation Reservation
 	// Err is why there is no pick: wraps one of the errors above.
 	Err error
@@ -51,6 +51,11 @@ type Decision struct {
 	QuarantineWaived bool
 	// DryRun is true if nothing was reserved.
 	DryRun bool
+	// Pool is the pool that was decided about.
+	Pool string
+	// SessionHeaders are the lower-case names of the response headers in which the
+	// client is to be given a token for the endpoint: see ResponseHeaders.
+	SessionHeaders []string
 }
 
 // Usage is what the model server says it has done. Negative: not reported.

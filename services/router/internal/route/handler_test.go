@@ -53,11 +53,15 @@ func TestEveryProfilesPickIsReserved(t *testing.T) {
 	if d.Err != nil || len(d.Results) != 2 || d.Endpoint.ID != "pod-0001" {
 		t.Fatalf("decision %+v", d)
 	}
-	if d.Reservation != d.Results[1].Reservation || d.Results[0].Reservation == nil {
+	if d.Results[1].Reservation == nil || d.Reservation.PickID() != d.Results[1].Reservation.PickID() || d.Results[0].Reservation == nil {
 		t.Error("the decision's reservation is not the primary's, or the other is missing")
 	}
 	if s := g.r.Snapshot(); s.InFlight(0) != 1 || s.InFlight(1) != 1 {
 		t.Errorf("in flight %d, %d; want 1, 1", s.InFlight(0), s.InFlight(1))
+	}
+	d.Reservation.Finish(true, route.NoUsage())
+	if s := g.r.Snapshot(); s.InFlight(0) != 0 || s.InFlight(1) != 0 {
+		t.Errorf("in flight %d, %d after the decision's reservation ended; want 0, 0", s.InFlight(0), s.InFlight(1))
 	}
 }
 

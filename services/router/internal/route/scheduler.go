@@ -37,6 +37,8 @@ type Observer interface {
 type Deps struct {
 	// Roster is REQUIRED.
 	Roster Roster
+	// Pool names the pool, for the tokens of sessions. It may be empty.
+	Pool string
 	// Fan asks the scorers. REQUIRED.
 	Fan Fan
 	// Ledger makes the reservations. REQUIRED.
@@ -142,7 +144,7 @@ func (s *Scheduler) decide(ctx context.Context, req *Request, dry bool) *Decisio
 	began := time.Now()
 	f := &frame{}
 	d, c := &f.decision, &f.cycle
-	*d = Decision{Request: req, Snapshot: s.deps.Roster.Snapshot(), Config: s.config.Load(), Time: began, DryRun: dry}
+	*d = Decision{Request: req, Pool: s.deps.Pool, Snapshot: s.deps.Roster.Snapshot(), Config: s.config.Load(), Time: began, DryRun: dry}
 	*c = Cycle{Request: req, Snapshot: d.Snapshot, Now: s.deps.Roster.Now(), Explain: dry, Rand: s.deps.Rand}
 	if d.Config == nil {
 		d.Err = fmt.Errorf("%w: no configuration is in use", ErrNoEndpoint)
@@ -193,7 +195,8 @@ func (s *Scheduler) runProfiles(ctx context.Context, f *frame, in eligible) {
 		}
 		return
 	}
-	d.Reservation = primary.Reservation
+	d.SessionHeaders = sessionHeaders(primary.Profile)
+	d.Reservation = together(primary, d.Results)
 	d.Fallbacks = f.fallbacks[:0]
 	for i, at := range primary.Ranked {
 		e := &d.Snapshot.Table.Endpoints[primary.Candidates[at]]

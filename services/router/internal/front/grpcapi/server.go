@@ -108,6 +108,10 @@ func (s *Server) Pick(ctx context.Context, in *routerv1.PickRequest) (*routerv1.
 	if d.Err != nil {
 		return nil, decisionError(d.Err)
 	}
+	if err := ctx.Err(); err != nil {
+		d.Reservation.Finish(false, route.NoUsage()) // nobody is left to release it
+		return nil, status.FromContextError(err).Err()
+	}
 	s.leases.hold(d.Reservation, d.Endpoint.ID, lease)
 	s.picks.Add(ctx, 1)
 	model := ""

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
+	"github.com/pointsman/pointsman/internal/kit/run"
 	"github.com/pointsman/pointsman/services/router/internal/prompt"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
@@ -220,7 +221,7 @@ func (x *exchange) end() {
 	x.drop()
 	if fault != nil && fault != http.ErrAbortHandler { //nolint:errorlint // a panic's value, compared as net/http does
 		x.why = internal
-		x.p.log.Error("panic in the HTTP front", "request_id", x.id, "panic", fmt.Sprint(fault), "stack", string(debug.Stack()))
+		x.p.log.Error("panic in the HTTP front", "request_id", x.id, "panic", run.PanicText(fault), "stack", string(debug.Stack()))
 		if x.status == 0 {
 			x.status = http.StatusInternalServerError
 			f := failure{status: x.status, reason: internal, message: "internal error"}

@@ -1,0 +1,30 @@
+package route
+
+// together returns the primary result's reservation; if other profiles reserved too,
+// one whose end is theirs as well, so that nobody has to know of them.
+func together(primary *ProfileResult, all []*ProfileResult) Reservation {
+	var others []Reservation
+	for _, r := range all {
+		if r != primary && r.Reservation != nil {
+			others = append(others, r.Reservation)
+		}
+	}
+	if len(others) == 0 || primary.Reservation == nil {
+		return primary.Reservation
+	}
+	return &bundle{primary.Reservation, others}
+}
+
+// bundle is the reservations of one request on several endpoints.
+type bundle struct {
+	Reservation
+	others []Reservation
+}
+
+// Finish ends all of them; usage is the primary's.
+func (b *bundle) Finish(completed bool, u Usage) {
+	b.Reservation.Finish(completed, u)
+	for _, o := range b.others {
+		o.Finish(completed, NoUsage())
+	}
+}
