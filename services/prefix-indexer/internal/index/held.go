@@ -1,6 +1,9 @@
 package index
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // firstStamp leaves room below for placements that are learned later although they
 // are older.
@@ -161,10 +164,17 @@ func (h *held) oldestTick() (uint32, bool) {
 // clear lets go of everything and returns how many blocks that were.
 func (h *held) clear() int {
 	n := h.pairs.n
+	ids := make([]uint32, 0, n)
 	for _, s := range h.pairs.slots {
 		if s != 0 {
-			h.forest.letGo(uint32(s>>32), h.ordinal)
+			ids = append(ids, uint32(s>>32))
 		}
+	}
+	// Not in the order of the slots: blocks are used again in the order they are freed
+	// in, and those of neighbouring slots would all crowd one part of the next table.
+	slices.Sort(ids)
+	for _, id := range slices.Backward(ids) {
+		h.forest.letGo(id, h.ordinal)
 	}
 	h.forest.pairs -= int64(n)
 	h.forest.bytes -= int64(len(h.recency.ring)) * placementBytes

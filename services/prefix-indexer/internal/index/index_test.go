@@ -174,6 +174,32 @@ func TestEndpointThatLeavesIsForgottenB103(t *testing.T) {
 	x.check(t)
 }
 
+// Blocks of an endpoint that left are used again. If they came back in the order of its
+// table, all that follows would crowd one part of the next one's, where each block
+// then takes thousands of steps to find.
+func TestTablesStayEvenWhenEndpointsAreReplaced(t *testing.T) {
+	x := newIndex(t, DefaultConfig())
+	seed := uint64(0)
+	for _, id := range names(3) {
+		x.SetEndpoints([]string{id})
+		ordinal := x.Endpoints().Ordinal(id)
+		for range 150 {
+			seed++
+			place(t, x, id, long(seed, 0, 256, 256))
+			run, longest := 0, 0
+			for _, s := range (*x.forests.Load())[testKey].held[ordinal].pairs.slots {
+				if run++; s == 0 {
+					run = 0
+				}
+				longest = max(longest, run)
+			}
+			if longest > 256 {
+				t.Fatalf("%s: %d slots in a row are taken", id, longest)
+			}
+		}
+	}
+}
+
 func TestForgetResetsOneEndpoint(t *testing.T) {
 	x := newIndex(t, DefaultConfig())
 	x.SetEndpoints([]string{"x", "y"})
