@@ -10,18 +10,45 @@ import (
 // above 64 KiB.
 const maxChunk = 62000
 
+const (
+	// tiny is the size below which the body of a message is copied: a buffer for each
+	// would take many times the room of what it holds.
+	tiny = 128
+	// tinyRoom is the room for those that come one after another.
+	tinyRoom = 4096
+)
+
 // body is a request's body in the buffers in which it came.
 type body struct {
 	parts []mem.Buffer // none is empty
 	size  int
-	ends  []int // where each message ended
+	small []byte // what came last, in tiny pieces; not yet among parts
+	ends  []int  // where each message ended, if that matters
 }
 
 // add takes over the body of a message.
 func (b *body) add(in *wire.Request) {
-	b.size += in.Size()
-	b.parts = in.TakeBody(b.parts)
-	b.ends = append(b.ends, b.size)
+	size := in.Size()
+	if size >= tiny {
+		b.gather()
+		b.parts = in.TakeBody(b.parts)
+	} else if size > 0 {
+		if len(b.small)+size > tinyRoom {
+			b.gather()
+		}
+		for _, p := range in.Body() {
+			b.small = append(b.small, p.ReadOnlyData()...)
+		}
+	}
+	b.size += size
+}
+
+// gather makes a part of the tiny pieces that have come.
+func (b *body) gather() {
+	if len(b.small) > 0 {
+		b.parts = append(b.parts, mem.SliceBuffer(b.small))
+		b.small = nil
+	}
 }
 
 // free lets go of the bytes.
@@ -35,7 +62,7 @@ func (b *body) free() {
 // forget leaves the bytes to whoever has taken them.
 func (b *body) forget() {
 	clear(b.parts)
-	b.parts, b.size = b.parts[:0], 0
+	b.parts, b.size, b.small = b.parts[:0], 0, nil
 }
 
 // empty returns an empty body that uses the arrays again.

@@ -1,6 +1,8 @@
 package extproc
 
 import (
+	"slices"
+
 	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/services/router/internal/front/extproc/wire"
 	"github.com/pointsman/pointsman/services/router/internal/route"
@@ -23,9 +25,16 @@ func (x *exchange) sayWhere(d *route.Decision) {
 		c.Set = append(c.Set, wire.Header{Name: headerRequestID, Value: x.head.id})
 	}
 	c.Remove = x.head.stripped(s.strip)
+	if x.rewritten {
+		c.Remove = slices.Concat(c.Remove, digests)
+	}
 	c.ClearRouteCache = true
 	c.Metadata = wire.Metadata{Namespace: s.cfg.DestinationNamespace, Key: s.cfg.DestinationHeader, Value: to}
 }
+
+// digests are headers that say what the bytes of a body are, which they are no more once
+// its model is another.
+var digests = []string{"content-digest", "repr-digest", "digest", "content-md5"}
 
 // stripped returns the headers to remove: those that are always removed, and those of
 // the request that look like ours.

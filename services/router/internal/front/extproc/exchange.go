@@ -2,6 +2,8 @@ package extproc
 
 import (
 	"context"
+	"errors"
+	"io"
 	"sync"
 	"time"
 
@@ -138,6 +140,8 @@ func (x *exchange) left(err error) error {
 	defer x.mu.Unlock()
 	x.over = true
 	switch {
+	case errors.Is(err, io.EOF):
+		return nil
 	case status.Code(err) == codes.ResourceExhausted:
 		x.why = tooLarge
 	case x.in.Malformed():

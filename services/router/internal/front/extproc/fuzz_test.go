@@ -159,7 +159,7 @@ func (p *leakPool) Put(*[]byte)       { p.held-- }
 
 func (p *leakPool) hold(b []byte) mem.Buffer {
 	p.held++
-	own := make([]byte, len(b), 4096) // gRPC does not pool small ones
+	own := make([]byte, len(b), max(len(b), 4096)) // gRPC does not pool small ones
 	copy(own, b)
 	return mem.NewBuffer(&own, p)
 }

@@ -8,16 +8,9 @@ import (
 	"github.com/pointsman/pointsman/services/router/internal/jsonscan"
 )
 
-// place is where a model's name stands in a body, without its quotes.
-type place struct {
-	start, end int
-	name       string
-	found      bool
-}
-
-// locate finds the value of the key "model" of a JSON object, of which the end may be
-// missing.
-func locate(parts []mem.Buffer, depth int) (p place) {
+// findModel returns the value of the key "model" of a JSON object, of which the end may
+// be missing; "" if it is not there.
+func findModel(parts []mem.Buffer, depth int) string {
 	var s jsonscan.Scanner
 	s.Reset(depth)
 	key := false // the model comes next
@@ -32,17 +25,16 @@ func locate(parts []mem.Buffer, depth int) (p place) {
 			case t.Kind == jsonscan.Key:
 				key = t.Is("model")
 			case key && t.Kind == jsonscan.String && t.Bytes != nil:
-				name := string(t.Bytes)
 				if t.Escaped {
-					name = string(jsonscan.AppendUnescaped(nil, t.Bytes))
+					return string(jsonscan.AppendUnescaped(nil, t.Bytes))
 				}
-				return place{start: int(t.Start), end: int(t.End), name: name, found: true}
+				return string(t.Bytes)
 			default:
 				key = false
 			}
 		}
 	}
-	return place{}
+	return ""
 }
 
 // modelOfPart returns the model that is named in what there is of the body, "" if none
@@ -51,5 +43,5 @@ func (x *exchange) modelOfPart() string {
 	if !x.scannable() {
 		return ""
 	}
-	return strings.ToValidUTF8(locate(x.body.parts, x.s.cfg.Prompt.MaxDepth).name, "\uFFFD")
+	return strings.ToValidUTF8(findModel(x.body.parts, x.s.cfg.Prompt.MaxDepth), "\uFFFD")
 }

@@ -41,6 +41,9 @@ func (x *exchange) keep() error {
 		return x.refuse(x.tooLarge())
 	}
 	x.body.add(&x.in)
+	if x.requestMode == wire.Streamed {
+		x.body.ends = append(x.body.ends, x.body.size)
+	}
 	if !end && x.more() {
 		x.scanAhead()
 		return nil
@@ -70,6 +73,7 @@ func (x *exchange) settle(part bool) *failure {
 		x.asked.subset.Addresses = x.head.subset
 		x.asked.request.Subset = &x.asked.subset
 	}
+	x.body.gather()
 	f := x.understand(part)
 	if f == nil {
 		f = x.decide()

@@ -99,6 +99,7 @@ func (x *exchange) hurry() {
 		return
 	}
 	x.basis = byHurry
+	x.body.gather()
 	if x.byHeaders() == nil && !x.over {
 		_ = x.answerOwed() // receiving will fail as well
 	}

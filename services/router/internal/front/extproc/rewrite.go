@@ -17,20 +17,14 @@ func (x *exchange) rewrite(got *prompt.Reading) *failure {
 	if !ok || model == got.Model || got.Model == "" {
 		return nil
 	}
-	p := place{start: int(got.ModelStart), end: int(got.ModelEnd), found: got.ModelEnd > 0}
-	if !x.scannable() {
-		p.found = false // what was read is not what is sent
-	} else if !p.found {
-		p = locate(x.body.parts, x.s.cfg.Prompt.MaxDepth) // it has escapes
-	}
-	if !p.found {
+	if got.ModelEnd == 0 {
 		return &failure{
 			status: http.StatusUnsupportedMediaType, reason: notRewritable, param: "model",
 			message: "this model is served under another name, which cannot be put into a body that is compressed or not JSON",
 		}
 	}
 	x.prompt.Release()
-	x.body.replace(p.start, p.end, quoted(model))
+	x.body.replace(int(got.ModelStart), int(got.ModelEnd), quoted(model))
 	x.rewritten = true
 	if x.head.length >= 0 {
 		x.change.Set = append(x.change.Set, wire.Header{Name: headerLength, Value: strconv.Itoa(x.body.size)})

@@ -55,6 +55,9 @@ func TestRewrite(t *testing.T) {
 				if req, _ := r.request(); req.Model != c.to || req.AskedModel() != "a" {
 					t.Errorf("it was decided for %q, and the client is said to have named %q", req.Model, req.AskedModel())
 				}
+				if contains(got.Remove, "content-digest") != (c.body != c.want) {
+					t.Errorf("%v are removed", got.Remove)
+				}
 			}
 			eachMode(t, func(t *testing.T, mode string) {
 				p := r.open(mode, none)
