@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pointsman/pointsman/internal/kit/conf"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
 )
 
@@ -71,7 +72,7 @@ func (o *Offline) Resolve(plugin, typ string, parameters []byte) (service string
 		return "(not checked)", nil, false, []string{fmt.Sprintf("whether somebody serves %q, and takes the parameters of %q, was not checked", typ, plugin)}, nil
 	}
 	text := fmt.Sprintf("no scorer serves type %q", typ)
-	if near := nearest(typ, o.Types()); near != "" {
+	if near := conf.Nearest(typ, o.Types()); near != "" {
 		text += fmt.Sprintf("; did you mean %q?", near)
 	}
 	return "", nil, false, nil, fmt.Errorf("%s; served: %s", text, strings.Join(o.Types(), ", "))

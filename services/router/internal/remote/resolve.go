@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/pointsman/pointsman/internal/kit/conf"
 )
 
 // resolveTimeout bounds asking the replicas about one plug-in's parameters.
@@ -132,7 +134,7 @@ func (s *Set) claim(typ string) (best *service, open []*service, err error) {
 func (s *Set) unknown(typ string, open []*service) error {
 	known := s.known()
 	text := fmt.Sprintf("no scorer serves type %q", typ)
-	if near := nearest(typ, known); near != "" {
+	if near := conf.Nearest(typ, known); near != "" {
 		text += fmt.Sprintf("; did you mean %q?", near)
 	}
 	text += "; served: " + strings.Join(known, ", ")
