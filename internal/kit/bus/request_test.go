@@ -137,30 +137,6 @@ func TestAskingOffline(t *testing.T) {
 	checkValues(t, asker, "pointsman_bus_errors_total{subject=get.state,kind=offline}", 2)
 }
 
-func TestAQueueAnswersOnce(t *testing.T) {
-	url := kittest.NATS(t)
-	counts := make([]*process, 3)
-	for i := range counts {
-		counts[i] = newProcess(t, url, "p", "indexer")
-		RespondQueue(counts[i].Bus, GetState, newStateQuestion, func(*statev1.GetStateRequest) *statev1.GetStateResponse { return stateOf("x") })
-		counts[i].start(t)
-	}
-	asker := newProcess(t, url, "p", "asker").start(t)
-	for range 10 {
-		as, err := RequestMany(within(t, patience), asker.Bus, GetState, newStateQuestion(), newState, 50*time.Millisecond)
-		if err != nil || len(as) != 1 {
-			t.Fatalf("RequestMany = %v, %v, want one answer", as, err)
-		}
-	}
-	sum := 0.0
-	for _, c := range counts {
-		sum += c.tel.Value("pointsman_bus_received_total", "subject", "get.state")
-	}
-	if sum != 10 {
-		t.Errorf("the questions were handled %v times, want 10", sum)
-	}
-}
-
 func TestForeignQuestionsAndAnswers(t *testing.T) {
 	url := kittest.NATS(t)
 	one := collector(t, url, "one")

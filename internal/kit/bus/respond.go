@@ -7,25 +7,12 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// responders is the queue group of RespondQueue.
-const responders = "pointsman"
-
 // Respond answers questions on the subject, as everybody does who calls it; the
 // asker gets all answers or the first. f returns nil to stay silent; its calls
 // do not overlap. Must be called before the bus's part runs.
 func Respond[Q, A proto.Message](b *Bus, s Subject, newQ func() Q, f func(Q) A) {
-	respond(b, s, "", newQ, f)
-}
-
-// RespondQueue is [Respond], but NATS hands each question to only one of those
-// who call it.
-func RespondQueue[Q, A proto.Message](b *Bus, s Subject, newQ func() Q, f func(Q) A) {
-	respond(b, s, responders, newQ, f)
-}
-
-func respond[Q, A proto.Message](b *Bus, s Subject, queue string, newQ func() Q, f func(Q) A) {
 	b.listen(&responder[Q, A]{
-		bus: b, subject: s, queue: queue, newQ: newQ, f: f,
+		bus: b, subject: s, newQ: newQ, f: f,
 		received:  bind(b.meters.received, s),
 		published: bind(b.meters.published, s),
 	})
@@ -34,7 +21,6 @@ func respond[Q, A proto.Message](b *Bus, s Subject, queue string, newQ func() Q,
 type responder[Q, A proto.Message] struct {
 	bus                 *Bus
 	subject             Subject
-	queue               string
 	newQ                func() Q
 	f                   func(Q) A
 	received, published meter
@@ -43,13 +29,7 @@ type responder[Q, A proto.Message] struct {
 }
 
 func (r *responder[Q, A]) open(nc *nats.Conn) error {
-	subject := r.bus.subject(r.subject)
-	handle := func(m *nats.Msg) { r.handle(nc, m) }
-	if r.queue == "" {
-		_, err := nc.Subscribe(subject, handle)
-		return err
-	}
-	_, err := nc.QueueSubscribe(subject, r.queue, handle)
+	_, err := nc.Subscribe(r.bus.subject(r.subject), func(m *nats.Msg) { r.handle(nc, m) })
 	return err
 }
 
