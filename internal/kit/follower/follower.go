@@ -22,6 +22,7 @@ const (
 	askTimeout = time.Second            // for one answer
 	joinQuiet  = 100 * time.Millisecond // after the last router's answer
 	retryJoin  = 500 * time.Millisecond // while no table is held
+	dropPause  = 30 * time.Second       // between two log lines about messages that cannot be used
 )
 
 var errNoTable = errors.New("no endpoint table yet: is a metrics-collector of this pool running?")
@@ -46,6 +47,7 @@ type Follower struct {
 	joins chan struct{} // all state is to be asked for
 
 	resyncs, dropped metric.Int64Counter
+	quietUntil       atomic.Int64 // ns of the roster's clock: when drop may warn again
 }
 
 // New returns a follower. It subscribes on the bus, so call it before the bus runs.
@@ -160,12 +162,14 @@ func (f *Follower) ask(id string) {
 	}
 }
 
-// drop counts a message that cannot be used. A load for a table not held is usual
-// for a moment when members change, so it is no more than a debug line.
+// drop counts a message that cannot be used. Whoever sends one is likely to send
+// more, 20 a second, so only the first in a while is a warning. A load for a table not
+// held is usual for a moment when members change, so it is no more than a debug line.
 func (f *Follower) drop(kind string, err error) {
-	level := slog.LevelWarn
-	if errors.Is(err, roster.ErrTableNotHeld) {
-		level = slog.LevelDebug
+	level := slog.LevelDebug
+	if now, quiet := f.roster.Now(), f.quietUntil.Load(); now >= quiet && !errors.Is(err, roster.ErrTableNotHeld) &&
+		f.quietUntil.CompareAndSwap(quiet, now+int64(dropPause)) {
+		level = slog.LevelWarn
 	}
 	f.log.Log(context.Background(), level, "dropped a broadcast message", "kind", kind, "error", err)
 	f.dropped.Add(context.Background(), 1, metric.WithAttributes(attribute.String("kind", kind)))

@@ -1,9 +1,13 @@
 package follower
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -220,6 +224,39 @@ func TestASilentRouterIsDropped(t *testing.T) {
 	}
 	if gone := rs.silent(int64(12 * time.Second)); !slices.Equal(gone, []string{"r"}) || inFlight() != 0 {
 		t.Errorf("gone %v, %d in flight", gone, inFlight())
+	}
+}
+
+func TestMessagesThatCannotBeUsedDoNotFillTheLog(t *testing.T) {
+	var now atomic.Int64
+	var out bytes.Buffer
+	tel, r := telemetry.Discard(), roster.New(roster.Config{Clock: now.Load})
+	tel.Log = slog.New(slog.NewTextHandler(&out, nil))
+	b, err := bus.New(bus.DefaultConfig(), "test", bus.NewPublisherID("t"), tel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := New(r, b, tel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := wireTable(t, "c", 1, "a")
+	f.onTable(m, bus.Meta{})
+	for range 100 {
+		f.onLoads(&statev1.EndpointLoads{TableDigest: m.GetDigest(), AgeMs: []int32{1, 2, 3}}, bus.Meta{})
+		f.onTable(&statev1.EndpointTable{Digest: 1, Endpoints: m.GetEndpoints()}, bus.Meta{})
+	}
+	if n := strings.Count(out.String(), "\n"); n != 1 || !strings.Contains(out.String(), "level=WARN") {
+		t.Errorf("%d lines about 200 messages, want one warning", n)
+	}
+	if got := tel.Value("pointsman_roster_dropped_messages_total"); got != 200 {
+		t.Errorf("%v were counted", got)
+	}
+	now.Add(int64(dropPause))
+	f.onLoads(&statev1.EndpointLoads{TableDigest: 9}, bus.Meta{})
+	f.onLoads(&statev1.EndpointLoads{TableDigest: m.GetDigest()}, bus.Meta{})
+	if n := strings.Count(out.String(), "\n"); n != 2 {
+		t.Errorf("%d lines; a fault that lasts is to be told again", n)
 	}
 }
 

@@ -107,7 +107,7 @@ func (t *Telemetry) handler(loopback bool) http.Handler {
 	mux.HandleFunc("GET /{$}", t.serveIndex)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, // one bad series must not hide the others
-		ErrorLog:      slog.NewLogLogger(t.Log.Handler(), slog.LevelWarn),
+		ErrorLog:      pageLog{t.Log},
 	}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", t.serveReady)
@@ -129,6 +129,23 @@ func (t *Telemetry) handler(loopback bool) http.Handler {
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return mux
+}
+
+// pageLog takes what promhttp complains of. That the reader has gone is said for every family left to send, and is
+// no fault of ours.
+type pageLog struct{ log *slog.Logger }
+
+// Println logs one complaint.
+func (l pageLog) Println(v ...any) {
+	level := slog.LevelWarn
+	for _, part := range v {
+		if err, ok := part.(error); ok {
+			if _, gone := errors.AsType[*net.OpError](err); gone {
+				level = slog.LevelDebug
+			}
+		}
+	}
+	l.log.Log(context.Background(), level, "metrics page", "error", strings.TrimSpace(fmt.Sprintln(v...)))
 }
 
 func (t *Telemetry) serveReady(w http.ResponseWriter, _ *http.Request) {
