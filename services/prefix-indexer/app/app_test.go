@@ -276,7 +276,7 @@ func TestInfoAndParameters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.GetName() != Name || info.GetVersion() == "" || len(info.GetTypes()) != 1 {
+	if info.GetName() != Name || info.GetVersion() == "" || len(info.GetTypes()) != 3 {
 		t.Errorf("info %v", info)
 	}
 	for text, faults := range map[string]int{"": 0, `{"hashBlockSize": 5}`: 0, `{"hashBlockSize": 0, "nope": 1}`: 2} {

@@ -10,6 +10,8 @@ import (
 	"github.com/pointsman/pointsman/services/prefix-indexer/internal/feed"
 	"github.com/pointsman/pointsman/services/prefix-indexer/internal/index"
 	"github.com/pointsman/pointsman/services/prefix-indexer/internal/prefix"
+	"github.com/pointsman/pointsman/services/prefix-indexer/internal/recency"
+	"github.com/pointsman/pointsman/services/prefix-indexer/internal/session"
 )
 
 // types makes the index, which is filled from the broadcast, and lists what is served
@@ -25,6 +27,9 @@ func types(s *scorersvc.Service, cfg Config) ([]scorer.Type, error) {
 		return nil, err
 	}
 	s.Add("placements", placements.Part())
+	used := &recency.Order{}
+	placements.OnCold(used.Touch)
+	s.Roster.OnTable(func(_, now *roster.Table) { used.Keep(ids(now)) })
 
 	matches, err := newMatches(s.Telemetry.Meter)
 	if err != nil {
@@ -33,8 +38,11 @@ func types(s *scorersvc.Service, cfg Config) ([]scorer.Type, error) {
 	if err := showIndex(s.Telemetry.Meter, x); err != nil {
 		return nil, fmt.Errorf("create metrics: %w", err)
 	}
+	indexed := prefix.Config{Roster: s.Roster, Index: x, Abstained: s.Abstained, Matched: matches.observe}
 	return []scorer.Type{
-		prefix.New(prefix.Config{Roster: s.Roster, Index: x, Abstained: s.Abstained, Matched: matches.observe}),
+		prefix.New(indexed),
+		prefix.NewNoHit(indexed, used),
+		session.New(session.Config{Pool: s.Config.Pool, Roster: s.Roster, Abstained: s.Abstained}),
 	}, nil
 }
 

@@ -110,7 +110,7 @@ func (r *router) buildRouting() (err error) {
 		return err
 	}
 	r.scheduler, err = route.NewScheduler(route.Deps{
-		Roster: r.roster, Fan: fan, Ledger: r.ledger, Quarantine: r.quarantine, Observer: seen, Admitter: r.gate, FanTimeout: o.Scoring.Timeout.D(), OtherRouters: r.follower.Routers, Hearing: r.follower.Hearing,
+		Roster: r.roster, Pool: o.Pool, Fan: fan, Ledger: r.ledger, Quarantine: r.quarantine, Observer: seen, Admitter: r.gate, FanTimeout: o.Scoring.Timeout.D(), OtherRouters: r.follower.Routers, Hearing: r.follower.Hearing,
 	})
 	if err != nil {
 		return err

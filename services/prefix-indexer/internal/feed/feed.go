@@ -35,6 +35,7 @@ type Feed struct {
 	health *telemetry.Health
 	log    *slog.Logger
 	lender lender
+	cold   func(endpoint string) // nil: nobody wants to know
 	joined metric.Int64Counter
 }
 
@@ -59,9 +60,16 @@ func New(x *index.Index, b *bus.Bus, cfg Config, tel *telemetry.Telemetry) (*Fee
 	return f, nil
 }
 
+// OnCold has f called with the endpoint of every prompt of which nobody held anything,
+// in the order of their arrival. Call it before the bus runs.
+func (f *Feed) OnCold(cold func(endpoint string)) { f.cold = cold }
+
 // learn takes what a router has placed. The index counts what it cannot use.
 func (f *Feed) learn(m *statev1.PrefixBatch, _ bus.Meta) {
 	for _, p := range m.GetPlacements() {
+		if p.GetCold() && f.cold != nil {
+			f.cold(p.GetEndpointId())
+		}
 		if err := f.index.Place(keyOf(p), p.GetEndpointId(), p.GetHashes()); err != nil {
 			f.log.Debug("prompt not learned", "router", m.GetStamp().GetPublisherId(), "endpoint", p.GetEndpointId(), "error", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/internal/kit/scorer"
@@ -37,7 +38,16 @@ type Type struct {
 // instance is parameters in use.
 type instance struct {
 	Settings
-	ask sync.Once
+	asked atomic.Uint32 // block size that the index was last asked to hold
+}
+
+// hold has the index hold prefixes in blocks of the size, as soon as something is
+// scored with them: what is merely validated does not count.
+func (in *instance) hold(x *index.Index, blockSize uint32) {
+	if in.asked.Load() != blockSize {
+		x.Ask(blockSize, in.Capacity)
+		in.asked.Store(blockSize)
+	}
 }
 
 // candidates is who is to be rated in one call. It is used again for other calls.
@@ -50,21 +60,15 @@ const typeName = "prefix-cache-scorer"
 
 // New returns the type.
 func New(cfg Config) *Type {
+	defaults := DefaultSettings()
 	t := &Type{cfg: cfg, info: &scorerv1.ScorerType{
 		Name:             typeName,
 		Description:      "High where the endpoint was sent the beginning of the same prompt before.",
 		ParametersSchema: schema,
-		DefaultNeeds:     DefaultSettings().needs(),
+		DefaultNeeds:     defaults.needs(),
 	}}
 	t.scratch.New = func() any { return new(candidates) }
 	return t
-}
-
-func (s Settings) needs() *scorerv1.InputNeeds {
-	return &scorerv1.InputNeeds{
-		RequiredInputs:       []scorerv1.Input{scorerv1.Input_INPUT_PREFIX_BLOCKS},
-		PrefixBlockSizeBytes: s.BlockSize, MaxPrefixBlocks: uint32(s.MaxBlocks),
-	}
 }
 
 // Info implements scorer.Type.
@@ -85,9 +89,6 @@ func (t *Type) Parse(parametersJSON []byte) (any, *scorerv1.InputNeeds, []*score
 // Score implements scorer.Type.
 func (t *Type) Score(_ context.Context, v any, req *scorerv1.ScoreRequest, out *scorerv1.ScoreResponse) error {
 	inst := v.(*instance)
-	// Only what is scored with counts, not what is merely validated.
-	inst.ask.Do(func() { t.cfg.Index.Ask(inst.BlockSize, inst.Capacity) })
-
 	c := t.scratch.Get().(*candidates)
 	defer t.scratch.Put(c)
 	if err := t.resolve(c, req); err != nil {
@@ -98,13 +99,17 @@ func (t *Type) Score(_ context.Context, v any, req *scorerv1.ScoreRequest, out *
 	}
 	matched := scorer.MatchedBlocks(out, len(c.ordinals))
 	blocks := req.GetRequest().GetPrefix()
-	hashes := blocks.GetHashes()
-	hashes = hashes[:min(len(hashes), inst.MaxBlocks)]
-	if len(hashes) == 0 || blocks.GetBlockSizeBytes() != inst.BlockSize {
+	hashes, size := blocks.GetHashes(), blocks.GetBlockSizeBytes()
+	if len(hashes) == 0 || !inst.fits(size) {
+		if inst.asked.Load() == 0 {
+			inst.hold(t.cfg.Index, inst.BlockSize)
+		}
 		t.abstainAll(out, scorerv1.AbstainReason_ABSTAIN_REASON_NOT_APPLICABLE, len(c.ordinals))
 		return nil
 	}
-	t.cfg.Index.Match(index.Key{Scheme: blocks.GetScheme(), BlockSize: inst.BlockSize}, hashes, c.ordinals, matched)
+	inst.hold(t.cfg.Index, size)
+	hashes = hashes[:min(len(hashes), inst.limit(size))]
+	t.cfg.Index.Match(index.Key{Scheme: blocks.GetScheme(), BlockSize: size}, hashes, c.ordinals, matched)
 	t.rate(c, matched, len(hashes), out)
 	if req.GetExplain() {
 		out.Explanations = c.explain(matched, len(hashes))

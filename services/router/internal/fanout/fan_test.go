@@ -303,6 +303,13 @@ func TestInference(t *testing.T) {
 			},
 			asked: []string{"64/256", "16/2"},
 		},
+		{
+			name: "blocks of the cache's size, which nobody tells", needs: []Needs{{Prefix: true, BlockSize: 16, BlockLimit: 2, FollowsCache: true}},
+			want: func(m *scorerv1.InferenceRequest) {
+				m.Prefix = &scorerv1.PrefixBlocks{Scheme: route.Scheme, BlockSizeBytes: 16, Hashes: make([]uint64, 2)}
+			},
+			asked: []string{"16/2"},
+		},
 		{name: "prompt text", needs: []Needs{{PromptText: true}}, want: func(m *scorerv1.InferenceRequest) { m.PromptText = "secret" }},
 		{
 			name: "headers by name", needs: []Needs{{Headers: []string{"x-zone", "x-none"}}},

@@ -50,8 +50,9 @@ func (c *Call) Inference(needs *Needs) *scorerv1.InferenceRequest {
 	m.Prefix, m.PromptText, m.Headers = nil, "", nil
 	if needs.Prefix && req.Prompt != nil {
 		in.prefix.Scheme = route.Scheme
-		in.prefix.BlockSizeBytes = uint32(needs.BlockSize) //nolint:gosec // it came as a uint32
-		in.prefix.Hashes = c.round.blocks(req.Prompt, needs.BlockSize, needs.BlockLimit)
+		size := route.BlockSize(c.round.snapshot.Table, needs.BlockSize, needs.FollowsCache)
+		in.prefix.BlockSizeBytes = uint32(size) //nolint:gosec // it came as a uint32
+		in.prefix.Hashes = c.round.blocks(req.Prompt, size, needs.BlockLimit)
 		m.Prefix = &in.prefix
 	}
 	if needs.PromptText && req.Prompt != nil {

@@ -36,6 +36,9 @@ type Needs struct {
 	// Prefix asks for prefix blocks of BlockSize bytes, at most BlockLimit.
 	Prefix                bool
 	BlockSize, BlockLimit int
+	// FollowsCache makes blocks as large as those of the endpoints' KV cache instead,
+	// where endpoints tell.
+	FollowsCache bool
 	// PromptText asks for the prompt itself. It holds user data.
 	PromptText bool
 	// Headers are the lower-case names of the headers asked for.

@@ -91,7 +91,7 @@ func (l *Ledger) Reserve(c *route.Cycle, e *roster.Endpoint, res *route.ProfileR
 	r := &reservation{ledger: l}
 	r.pick = l.begin(e.ID, c.Request.PromptTokens, uncached(c.Request, res))
 	r.name = pickName(l.id, r.pick.id)
-	l.place(c.Request, e.ID, res)
+	l.place(c, e.ID, res)
 	if l.reporter != nil {
 		r.report = l.reporter.Picked(c, e, res)
 	}

@@ -266,7 +266,7 @@ func TestPendingWhenPicksMoveToTheNextBatch(t *testing.T) {
 // asker is a scorer that looks at prefix blocks.
 type asker struct{ size, limit int }
 
-func (a asker) PrefixNeeds() (int, int) { return a.size, a.limit }
+func (a asker) PrefixNeeds(*roster.Table) (int, int) { return a.size, a.limit }
 
 // prompt has one block hash per limit asked for.
 type prompt struct{}
@@ -294,17 +294,37 @@ func TestPromptsGoOutOncePerBlockSize(t *testing.T) {
 	})
 	profile := &route.Profile{Scorers: []route.Scorer{{Asked: asker{64, 2}}, {Asked: "no prefix scorer"}, {Asked: asker{64, 3}}, {Asked: asker{16, 1}}, {Asked: asker{}}}}
 	c := &route.Cycle{Request: &route.Request{Prompt: prompt{}}, Snapshot: n.roster.Snapshot()}
-	l.Reserve(c, &c.Snapshot.Table.Endpoints[1], &route.ProfileResult{Profile: profile}).Finish(true, route.NoUsage())
+	l.Reserve(c, &c.Snapshot.Table.Endpoints[1], &route.ProfileResult{Profile: profile, Scores: []route.Scores{{Matched: []uint32{0, 0}, Blocks: 2}}}).Finish(true, route.NoUsage())
 	blocks := make(map[uint32]int)
 	for range 2 {
 		p := <-got
 		blocks[p.GetBlockSizeBytes()] = len(p.GetHashes())
-		if p.GetEndpointId() != "b" || p.GetScheme() != route.Scheme {
+		if p.GetEndpointId() != "b" || p.GetScheme() != route.Scheme || !p.GetCold() {
 			t.Errorf("placement %v", p)
 		}
 	}
 	if len(got) != 0 || blocks[64] != 3 || blocks[16] != 1 {
 		t.Errorf("blocks by size %v, %d placements more", blocks, len(got))
+	}
+}
+
+// A prompt is cold if prefix scorers answered and nobody holds anything of it.
+func TestColdPrompts(t *testing.T) {
+	told := func(matched ...uint32) route.Scores { return route.Scores{Matched: matched, Blocks: 4, BlockSize: 64} }
+	for name, tc := range map[string]struct {
+		scores []route.Scores
+		want   bool
+	}{
+		"nobody was asked":        {nil, false},
+		"no prefix scorer":        {[]route.Scores{{Verdict: route.Scored}}, false},
+		"nothing is held":         {[]route.Scores{{}, told(0, 0)}, true},
+		"somebody holds a block":  {[]route.Scores{told(0, 1)}, false},
+		"one of two says so":      {[]route.Scores{told(0, 0), told(3, 0)}, false},
+		"a prompt without blocks": {[]route.Scores{{Matched: []uint32{0, 0}}}, false},
+	} {
+		if got := cold(&route.ProfileResult{Scores: tc.scores}); got != tc.want {
+			t.Errorf("%s: cold %t", name, got)
+		}
 	}
 }
 

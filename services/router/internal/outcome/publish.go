@@ -17,13 +17,14 @@ var noContext = context.Background()
 // PrefixAsker is implemented by route.Scorer.Asked of scorers that look at prefix
 // blocks.
 type PrefixAsker interface {
-	// PrefixNeeds returns the bytes in a block and the most blocks looked at; zero
-	// if the scorer looks at none.
-	PrefixNeeds() (blockSize, limit int)
+	// PrefixNeeds returns the bytes in a block over a table's endpoints and the most
+	// blocks looked at; zero if the scorer looks at none.
+	PrefixNeeds(t *roster.Table) (blockSize, limit int)
 }
 
 // place notes which prompt went to which endpoint, once per block size.
-func (l *Ledger) place(req *route.Request, id roster.ID, res *route.ProfileResult) {
+func (l *Ledger) place(c *route.Cycle, id roster.ID, res *route.ProfileResult) {
+	req := c.Request
 	if req.Prompt == nil || res == nil {
 		return
 	}
@@ -35,7 +36,7 @@ func (l *Ledger) place(req *route.Request, id roster.ID, res *route.ProfileResul
 		if !ok {
 			continue
 		}
-		size, limit := a.PrefixNeeds()
+		size, limit := a.PrefixNeeds(c.Snapshot.Table)
 		if size == 0 {
 			continue
 		}
@@ -55,12 +56,30 @@ func (l *Ledger) place(req *route.Request, id roster.ID, res *route.ProfileResul
 		if len(hashes) == 0 {
 			continue
 		}
-		p := &statev1.PrefixPlacement{EndpointId: string(id), Scheme: route.Scheme, BlockSizeBytes: uint32(a.size), Hashes: hashes} //nolint:gosec // validated by the scorer
+		p := &statev1.PrefixPlacement{EndpointId: string(id), Scheme: route.Scheme, BlockSizeBytes: uint32(a.size), Hashes: hashes, Cold: cold(res)} //nolint:gosec // validated by the scorer
 		l.mu.Lock()
 		l.placed = append(l.placed, p)
 		l.mu.Unlock()
 	}
 	l.notify()
+}
+
+// cold says whether prefix scorers answered and found nothing of the prompt anywhere.
+func cold(res *route.ProfileResult) bool {
+	told := false
+	for i := range res.Scores {
+		s := &res.Scores[i]
+		if s.Blocks == 0 || len(s.Matched) == 0 {
+			continue
+		}
+		told = true
+		for _, m := range s.Matched {
+			if m > 0 {
+				return false
+			}
+		}
+	}
+	return told
 }
 
 // Part publishes until ctx ends, then says that this router leaves.

@@ -4,9 +4,11 @@ package remote
 // serves, so that a configuration which uses them loads while they are down.
 func builtins() map[string][]string {
 	return map[string][]string{
-		"scorer-queue":   {"queue-scorer", "running-requests-size-scorer"},
+		"scorer-queue": {
+			"queue-scorer", "running-requests-size-scorer", "load-aware-scorer", "active-request-scorer", "token-load-scorer", "context-length-aware",
+		},
 		"scorer-kv":      {"kv-cache-scorer", "kv-cache-utilization-scorer", "lora-affinity-scorer"},
-		"prefix-indexer": {"prefix-cache-scorer"},
+		"prefix-indexer": {"prefix-cache-scorer", "session-affinity-scorer", "no-hit-lru-scorer"},
 	}
 }
 

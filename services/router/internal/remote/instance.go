@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/services/router/internal/fanout"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
@@ -21,7 +22,7 @@ type Instance struct {
 
 	mu       sync.Mutex // one writer at a time
 	bindings atomic.Pointer[[]binding]
-	prefix   atomic.Pointer[needs] // what was last asked for, also when nobody is connected
+	asks     atomic.Pointer[needs] // what was last asked for, also when nobody is connected
 }
 
 // binding is an instance on one session: what it needs there, or why it is refused.
@@ -31,7 +32,10 @@ type binding struct {
 	refused string
 }
 
-var _ fanout.Instance = (*Instance)(nil)
+var (
+	_ fanout.Instance     = (*Instance)(nil)
+	_ route.SessionIssuer = (*Instance)(nil)
+)
 
 func newInstance(s *service, plugin, typ string, parameters []byte) *Instance {
 	in := &Instance{service: s, plugin: plugin, typ: typ, parameters: parameters}
@@ -42,14 +46,23 @@ func newInstance(s *service, plugin, typ string, parameters []byte) *Instance {
 // Timeout is the operator's limit for one call; zero for none.
 func (in *Instance) Timeout() time.Duration { return in.service.cfg.Timeout.D() }
 
-// PrefixNeeds returns the bytes in a prefix block and the most blocks looked at, as
-// the scorer last asked for; zero if it looks at none.
-func (in *Instance) PrefixNeeds() (blockSize, limit int) {
-	n := in.prefix.Load()
+// PrefixNeeds returns the bytes in a prefix block over a table's endpoints and the most
+// blocks looked at, as the scorer last asked for; zero if it looks at none.
+func (in *Instance) PrefixNeeds(t *roster.Table) (blockSize, limit int) {
+	n := in.asks.Load()
 	if n == nil || !n.Prefix {
 		return 0, 0
 	}
-	return n.BlockSize, n.BlockLimit
+	return route.BlockSize(t, n.BlockSize, n.FollowsCache), n.BlockLimit
+}
+
+// SessionHeader returns the response header in which clients are given a token for the
+// endpoint that answered, as the scorer last asked for; empty for none.
+func (in *Instance) SessionHeader() string {
+	if n := in.asks.Load(); n != nil {
+		return n.sessionHeader
+	}
+	return ""
 }
 
 // Start asks the replica with the fewest calls open.
@@ -85,7 +98,7 @@ func (in *Instance) bind(b binding) {
 	next = append(next, b)
 	in.bindings.Store(&next)
 	if b.needs != nil {
-		in.prefix.Store(b.needs)
+		in.asks.Store(b.needs)
 	}
 }
 

@@ -19,11 +19,15 @@ const (
 type needs struct {
 	fanout.Needs
 	load, labels, adapters bool
+	sessionHeader          string // of the answer, for the client; empty for none
 }
 
 // readNeeds refuses what this router does not know or may not give.
 func readNeeds(m *scorerv1.InputNeeds, promptText bool) (*needs, error) {
-	n := &needs{}
+	n := &needs{sessionHeader: m.GetSessionHeaderName()}
+	if h := n.sessionHeader; h != strings.ToLower(h) || !headerName(h) && h != "" {
+		return nil, fmt.Errorf("it has tokens put into response header %q, which is no header name in lower case", cut(h))
+	}
 	for _, in := range m.GetRequiredInputs() {
 		switch in {
 		case scorerv1.Input_INPUT_LOAD:
@@ -62,8 +66,21 @@ func (n *needs) readPrefix(m *scorerv1.InputNeeds) error {
 	if limit == 0 {
 		limit = maxHashes
 	}
+	n.FollowsCache = m.GetPrefixBlockFollowsCache()
 	n.BlockSize, n.BlockLimit = int(size), int(min(limit, maxHashes))
 	return nil
+}
+
+// headerName says whether s is an HTTP field name.
+func headerName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return false
+		}
+	}
+	return s != ""
 }
 
 func checkHeaders(names []string) error {

@@ -34,7 +34,7 @@ func (s *Set) Picked(c *route.Cycle, e *roster.Endpoint, res *route.ProfileResul
 		if i > 0 && b.replica.service == boxes[i-1].replica.service {
 			r.picks = append(r.picks, r.picks[i-1])
 		} else {
-			r.picks = append(r.picks, &scorerv1.Picked{Prefix: prefixFor(b.replica.service, c.Request, res)})
+			r.picks = append(r.picks, &scorerv1.Picked{Prefix: prefixFor(b.replica.service, c.Snapshot.Table, c.Request, res)})
 		}
 		b.add(r.picked(at, &scorerv1.Picked{OwnScore: ownScore(b.replica.service, res), Prefix: r.picks[i].Prefix}))
 	}
@@ -109,7 +109,7 @@ func ownScore(s *service, res *route.ProfileResult) *float32 {
 
 // prefixFor is the prompt in the blocks that the service asks for, nil if it asks for
 // none.
-func prefixFor(s *service, req *route.Request, res *route.ProfileResult) *scorerv1.PrefixBlocks {
+func prefixFor(s *service, t *roster.Table, req *route.Request, res *route.ProfileResult) *scorerv1.PrefixBlocks {
 	if req.Prompt == nil || res == nil {
 		return nil
 	}
@@ -118,7 +118,7 @@ func prefixFor(s *service, req *route.Request, res *route.ProfileResult) *scorer
 		if !ok || in.service != s {
 			continue
 		}
-		if size, limit := in.PrefixNeeds(); size > 0 {
+		if size, limit := in.PrefixNeeds(t); size > 0 {
 			return &scorerv1.PrefixBlocks{Scheme: route.Scheme, BlockSizeBytes: uint32(size), Hashes: req.Prompt.Blocks(size, limit)} //nolint:gosec // it came as a uint32
 		}
 	}

@@ -91,7 +91,8 @@ func TestResolveBeforePart(t *testing.T) {
 	if out.Reason != "not connected yet" {
 		t.Errorf("reason %q", out.Reason)
 	}
-	if got := r.set.Types(); !cmp.Equal(got, []string{"kv-cache-scorer", "kv-cache-utilization-scorer", "lora-affinity-scorer", "prefix-cache-scorer", "queue-scorer", "running-requests-size-scorer"}) {
+	if got := r.set.Types(); !cmp.Equal(got, []string{"active-request-scorer", "context-length-aware", "kv-cache-scorer", "kv-cache-utilization-scorer", "load-aware-scorer", "lora-affinity-scorer",
+		"no-hit-lru-scorer", "prefix-cache-scorer", "queue-scorer", "running-requests-size-scorer", "session-affinity-scorer", "token-load-scorer"}) {
 		t.Errorf("types %q", got)
 	}
 }
@@ -192,6 +193,8 @@ func TestNeedsThatCannotBeMet(t *testing.T) {
 		"no block size":        {&scorerv1.InputNeeds{RequiredInputs: []scorerv1.Input{scorerv1.Input_INPUT_PREFIX_BLOCKS}}, "prefix blocks of 0 bytes"},
 		"no header":            {&scorerv1.InputNeeds{RequiredInputs: []scorerv1.Input{scorerv1.Input_INPUT_REQUEST_HEADERS}}, "names 0 of them"},
 		"a header in capitals": {&scorerv1.InputNeeds{RequiredInputs: []scorerv1.Input{scorerv1.Input_INPUT_REQUEST_HEADERS}, HeaderNames: []string{"X-Zone"}}, "lower case"},
+		"tokens in capitals":   {&scorerv1.InputNeeds{SessionHeaderName: "X-Session"}, "no header name in lower case"},
+		"tokens in no header":  {&scorerv1.InputNeeds{SessionHeaderName: "x session"}, "no header name in lower case"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newHandmade("acme").needing(tc.needs)

@@ -223,6 +223,29 @@ type chain int
 func (n chain) Blocks(_, limit int) []uint64 { return make([]uint64, min(int(n), limit)) }
 func (chain) Text() string                   { return "" }
 
+// What a scorer asks for beyond the request: blocks that follow the cache, and tokens.
+func TestFurtherNeeds(t *testing.T) {
+	s := newHandmade("acme").needing(&scorerv1.InputNeeds{
+		RequiredInputs:       []scorerv1.Input{scorerv1.Input_INPUT_PREFIX_BLOCKS},
+		PrefixBlockSizeBytes: 64, PrefixBlockFollowsCache: true, SessionHeaderName: "x-session-token",
+	})
+	r := newRig(t, one("acme", s.serve(t, "")))
+	in := r.resolved("acme").Asked.(*Instance)
+	table, err := roster.NewTable([]roster.Endpoint{{ID: "a", Host: "h", Port: 1, CacheBlockSize: 32}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size, limit := in.PrefixNeeds(table); size != 128 || limit != maxHashes {
+		t.Errorf("blocks of %d bytes, %d at most", size, limit)
+	}
+	if size, _ := in.PrefixNeeds(&roster.Table{}); size != 64 {
+		t.Errorf("blocks of %d bytes where nobody tells", size)
+	}
+	if h := in.SessionHeader(); h != "x-session-token" {
+		t.Errorf("tokens in %q", h)
+	}
+}
+
 func TestPrefixBlocks(t *testing.T) {
 	for name, transport := range transports {
 		t.Run(name, func(t *testing.T) {
@@ -245,7 +268,7 @@ func TestPrefixBlocks(t *testing.T) {
 			if !cmp.Equal(out.Matched, []uint32{0, 1, 256, 256}) || out.BlockSize != 64 || out.RequestsPerPoint != 3 {
 				t.Errorf("matched %v of blocks of %d, %v requests per point", out.Matched, out.BlockSize, out.RequestsPerPoint)
 			}
-			if size, limit := sc.Asked.(*Instance).PrefixNeeds(); size != 64 || limit != 256 {
+			if size, limit := sc.Asked.(*Instance).PrefixNeeds(&roster.Table{}); size != 64 || limit != 256 {
 				t.Errorf("needs %d, %d", size, limit)
 			}
 			p := s.seen()[0].GetRequest().GetPrefix()

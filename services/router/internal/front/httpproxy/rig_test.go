@@ -60,6 +60,7 @@ type rig struct {
 	engines    []*httptest.Server
 	engineIdle time.Duration             // how long engines keep connections; 0: for ever
 	fallbacks  int                       // of a decision
+	sessions   []string                  // headers that a decision wants tokens in
 	err        error                     // of a decision
 	decide     func(ctx context.Context) // called in each decision
 	policy     Policy
@@ -170,7 +171,7 @@ func (r *rig) Decide(ctx context.Context, q *route.Request) *route.Decision {
 		q.Prompt.Blocks(64, 256)
 	}
 	r.texts = append(r.texts, text)
-	d := &route.Decision{Request: q, Err: r.err}
+	d := &route.Decision{Request: q, Err: r.err, Pool: "p", SessionHeaders: r.sessions}
 	if d.Err != nil {
 		return d
 	}

@@ -494,9 +494,20 @@ type InputNeeds struct {
 	// Most prefix blocks that are looked at; further ones are not sent.
 	MaxPrefixBlocks uint32 `protobuf:"varint,3,opt,name=max_prefix_blocks,json=maxPrefixBlocks,proto3" json:"max_prefix_blocks,omitempty"`
 	// Lower-case header names. Present with INPUT_REQUEST_HEADERS.
-	HeaderNames   []string `protobuf:"bytes,4,rep,name=header_names,json=headerNames,proto3" json:"header_names,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	HeaderNames []string `protobuf:"bytes,4,rep,name=header_names,json=headerNames,proto3" json:"header_names,omitempty"`
+	// Lower-case name of a response header in which the router gives the client a
+	// token for the endpoint that answered, at the first byte of the answer: base64
+	// (standard, padded) of the pool's name, "/" and the endpoint id. A client that
+	// sends it back with a later request, in the header of the same name, lets the
+	// scorer find the endpoint again, if it also requires that header. Empty: none.
+	SessionHeaderName string `protobuf:"bytes,5,opt,name=session_header_name,json=sessionHeaderName,proto3" json:"session_header_name,omitempty"`
+	// With INPUT_PREFIX_BLOCKS: make blocks as large as those of the endpoints' KV
+	// cache, counting 4 bytes for a token. Where endpoints differ the largest counts;
+	// while none tells its block size, prefix_block_size_bytes does.
+	// PrefixBlocks.block_size_bytes says which size it came to.
+	PrefixBlockFollowsCache bool `protobuf:"varint,6,opt,name=prefix_block_follows_cache,json=prefixBlockFollowsCache,proto3" json:"prefix_block_follows_cache,omitempty"`
+	unknownFields           protoimpl.UnknownFields
+	sizeCache               protoimpl.SizeCache
 }
 
 func (x *InputNeeds) Reset() {
@@ -555,6 +566,20 @@ func (x *InputNeeds) GetHeaderNames() []string {
 		return x.HeaderNames
 	}
 	return nil
+}
+
+func (x *InputNeeds) GetSessionHeaderName() string {
+	if x != nil {
+		return x.SessionHeaderName
+	}
+	return ""
+}
+
+func (x *InputNeeds) GetPrefixBlockFollowsCache() bool {
+	if x != nil {
+		return x.PrefixBlockFollowsCache
+	}
+	return false
 }
 
 // ValidateParametersRequest asks about one scorer instance.
@@ -2826,13 +2851,15 @@ const file_pointsman_scorer_v1_scorer_proto_rawDesc = "" +
 	"\aaliases\x18\x02 \x03(\tR\aaliases\x12 \n" +
 	"\vdescription\x18\x03 \x01(\tR\vdescription\x12+\n" +
 	"\x11parameters_schema\x18\x04 \x01(\tR\x10parametersSchema\x12D\n" +
-	"\rdefault_needs\x18\x05 \x01(\v2\x1f.pointsman.scorer.v1.InputNeedsR\fdefaultNeeds\"\xd7\x01\n" +
+	"\rdefault_needs\x18\x05 \x01(\v2\x1f.pointsman.scorer.v1.InputNeedsR\fdefaultNeeds\"\xc4\x02\n" +
 	"\n" +
 	"InputNeeds\x12C\n" +
 	"\x0frequired_inputs\x18\x01 \x03(\x0e2\x1a.pointsman.scorer.v1.InputR\x0erequiredInputs\x125\n" +
 	"\x17prefix_block_size_bytes\x18\x02 \x01(\rR\x14prefixBlockSizeBytes\x12*\n" +
 	"\x11max_prefix_blocks\x18\x03 \x01(\rR\x0fmaxPrefixBlocks\x12!\n" +
-	"\fheader_names\x18\x04 \x03(\tR\vheaderNames\"e\n" +
+	"\fheader_names\x18\x04 \x03(\tR\vheaderNames\x12.\n" +
+	"\x13session_header_name\x18\x05 \x01(\tR\x11sessionHeaderName\x12;\n" +
+	"\x1aprefix_block_follows_cache\x18\x06 \x01(\bR\x17prefixBlockFollowsCache\"e\n" +
 	"\x19ValidateParametersRequest\x12\x1f\n" +
 	"\vscorer_type\x18\x01 \x01(\tR\n" +
 	"scorerType\x12'\n" +

@@ -1740,7 +1740,10 @@ type PrefixPlacement struct {
 	// REQUIRED. See pointsman.scorer.v1.PrefixBlocks.block_size_bytes.
 	BlockSizeBytes uint32 `protobuf:"varint,3,opt,name=block_size_bytes,json=blockSizeBytes,proto3" json:"block_size_bytes,omitempty"`
 	// REQUIRED. The chain, longest prefix last.
-	Hashes        []uint64 `protobuf:"fixed64,4,rep,packed,name=hashes,proto3" json:"hashes,omitempty"`
+	Hashes []uint64 `protobuf:"fixed64,4,rep,packed,name=hashes,proto3" json:"hashes,omitempty"`
+	// The prompt was cold: prefix scorers answered, and no candidate was believed to
+	// hold any of it.
+	Cold          bool `protobuf:"varint,5,opt,name=cold,proto3" json:"cold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1801,6 +1804,13 @@ func (x *PrefixPlacement) GetHashes() []uint64 {
 		return x.Hashes
 	}
 	return nil
+}
+
+func (x *PrefixPlacement) GetCold() bool {
+	if x != nil {
+		return x.Cold
+	}
+	return false
 }
 
 // GetPrefixesRequest asks one prefix-indexer for a part of its index, page by page.
@@ -2121,13 +2131,14 @@ const file_pointsman_state_v1_state_proto_rawDesc = "" +
 	"\x05stamp\x18\x01 \x01(\v2\x19.pointsman.state.v1.StampR\x05stamp\x12C\n" +
 	"\n" +
 	"placements\x18\x02 \x03(\v2#.pointsman.state.v1.PrefixPlacementR\n" +
-	"placements\"\x8c\x01\n" +
+	"placements\"\xa0\x01\n" +
 	"\x0fPrefixPlacement\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12\x16\n" +
 	"\x06scheme\x18\x02 \x01(\tR\x06scheme\x12(\n" +
 	"\x10block_size_bytes\x18\x03 \x01(\rR\x0eblockSizeBytes\x12\x16\n" +
-	"\x06hashes\x18\x04 \x03(\x06R\x06hashes\"b\n" +
+	"\x06hashes\x18\x04 \x03(\x06R\x06hashes\x12\x12\n" +
+	"\x04cold\x18\x05 \x01(\bR\x04cold\"b\n" +
 	"\x12GetPrefixesRequest\x12\x12\n" +
 	"\x04page\x18\x01 \x01(\rR\x04page\x12\x1d\n" +
 	"\n" +
