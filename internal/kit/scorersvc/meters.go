@@ -14,9 +14,9 @@ import (
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
 )
 
-// MetricName is the full name of one of a service's metrics: "calls_total" of
+// metricName is the full name of one of a service's metrics: "calls_total" of
 // scorer-kv is pointsman_scorer_kv_calls_total.
-func MetricName(service, noun string) string {
+func metricName(service, noun string) string {
 	return "pointsman_" + strings.ReplaceAll(service, "-", "_") + "_" + noun
 }
 
@@ -37,9 +37,9 @@ type labelKey struct {
 }
 
 func newMeters(service string, m metric.Meter) (*meters, error) {
-	calls, err1 := m.Int64Counter(MetricName(service, "calls_total"),
+	calls, err1 := m.Int64Counter(metricName(service, "calls_total"),
 		metric.WithDescription("Score calls, by scorer type and result: ok, abstained (on all candidates), or the error's code."))
-	abstentions, err2 := m.Int64Counter(MetricName(service, "abstentions_total"),
+	abstentions, err2 := m.Int64Counter(metricName(service, "abstentions_total"),
 		metric.WithDescription("Candidates abstained on, by scorer type and reason."))
 	return &meters{calls: calls, abstentions: abstentions, labels: make(map[labelKey][]metric.AddOption)}, errors.Join(err1, err2)
 }
