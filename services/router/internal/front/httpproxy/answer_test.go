@@ -255,7 +255,7 @@ func TestRequestsOfClientsThatHaveGoneAreNotDecided(t *testing.T) {
 				cancel()
 			}
 			defer func() {
-				if got := recover(); got != http.ErrAbortHandler {
+				if got := recover(); got != http.ErrAbortHandler { //nolint:errorlint // a panic's value, compared as net/http does
 					t.Error("the handler ended with", got)
 				}
 				if len(r.seen) != 0 {
