@@ -64,7 +64,7 @@ func NewNoHit(cfg Config, order *recency.Order) *NoHit {
 	defaults := DefaultSettings()
 	t := &NoHit{prefixes: New(cfg), order: order, info: &scorerv1.ScorerType{
 		Name:             noHitName,
-		Description:      "For prompts that nobody has cached: high where the last such prompt was long ago; 0.5 for everybody otherwise.",
+		Description:      "For a prompt of which no candidate has anything cached: 1 − i/(n−1) for place i of n, in the order in which endpoints were last given such a prompt, never before long ago before lately; 0.5 for everybody otherwise.",
 		ParametersSchema: noHitSchema(),
 		DefaultNeeds:     defaults.needs(),
 	}}

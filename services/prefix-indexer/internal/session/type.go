@@ -50,7 +50,7 @@ type Type struct {
 func New(cfg Config) *Type {
 	return &Type{cfg: cfg, info: &scorerv1.ScorerType{
 		Name:        typeName,
-		Description: "1 for the endpoint that answered the client before, as the token says that it was given.", ParametersSchema: schema, DefaultNeeds: needs(header),
+		Description: "1 for the endpoint that answered the client before, 0 for all others, by the token that the router put into the header of that answer and the client sends back.", ParametersSchema: schema, DefaultNeeds: needs(header),
 	}}
 }
 

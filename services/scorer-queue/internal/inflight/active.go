@@ -23,7 +23,7 @@ const activeSchema = `{
 // requests in flight, and for the others (most − count)/most × maxBusyScore, where most
 // is the greatest count of the candidates.
 func NewActive(cfg Config) *Type {
-	return newType(cfg, "active-request-scorer", "1 for endpoints that are idle; else high where few requests are in flight, in comparison with the busiest candidate.", activeSchema, measure{
+	return newType(cfg, "active-request-scorer", "1 for endpoints with at most idleThreshold requests in flight; for the others (most − count)/most × maxBusyScore, where most is the greatest count of the candidates.", activeSchema, measure{
 		count:   func(s *roster.Snapshot, pos int) int64 { return s.InFlight(pos) },
 		pending: func(*scorerv1.PendingPicks, int) int64 { return 1 },
 	}, active{})

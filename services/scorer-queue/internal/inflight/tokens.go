@@ -23,7 +23,7 @@ const tokensSchema = `{
 // prompt tokens in flight that were not believed to be cached, and T is
 // queueThresholdTokens.
 func NewTokens(cfg Config) *Type {
-	return newType(cfg, "token-load-scorer", "High where few uncached prompt tokens are in flight.", tokensSchema, measure{
+	return newType(cfg, "token-load-scorer", "1 − min(tokens, T)/T, where tokens are the prompt tokens in flight that were not believed to be cached, and T is queueThresholdTokens.", tokensSchema, measure{
 		count: func(s *roster.Snapshot, pos int) int64 { return s.InFlightTokens(pos) },
 		pending: func(p *scorerv1.PendingPicks, i int) int64 {
 			if i < len(p.GetUncachedTokenCounts()) {

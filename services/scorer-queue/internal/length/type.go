@@ -56,7 +56,7 @@ type column struct {
 // New returns the type.
 func New(cfg Config) *Type {
 	t := &Type{cfg: cfg, info: &scorerv1.ScorerType{
-		Name: typeName, Description: "High where the prompt's length fits the range that the endpoint's label tells.", ParametersSchema: schema,
+		Name: typeName, Description: "In the range min-max of the label 0.3 + 0.7 × (0.7/(1 + width/10000) + 0.3 × headroom/width); outside 0.3/(1 + distance/1000); without the label 0.5; no range 0.", ParametersSchema: schema,
 		DefaultNeeds: &scorerv1.InputNeeds{RequiredInputs: []scorerv1.Input{scorerv1.Input_INPUT_LABELS}},
 	}}
 	t.scratch.New = func() any { return new([]span) }

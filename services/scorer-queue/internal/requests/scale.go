@@ -26,7 +26,7 @@ const loadAwareSchema = `{
 // NewLoadAware returns load-aware-scorer: 0.5 × (1 − min(waiting, threshold)/threshold),
 // so an endpoint where nobody waits has 0.5, and none has more.
 func NewLoadAware(cfg Config) *Type {
-	t := newType(cfg, "load-aware-scorer", "0.5 where no request waits, falling to 0 at a threshold of waiting requests.", scale{}, figure{
+	t := newType(cfg, "load-aware-scorer", "0.5 × (1 − min(waiting, threshold)/threshold): 0.5 where no request waits, 0 from the threshold on.", scale{}, figure{
 		name:   "waiting",
 		column: func(s *roster.Snapshot) []int32 { return s.Waiting },
 		listed: func(l *scorerv1.EndpointLoad) *uint32 { return l.WaitingRequestCount },
