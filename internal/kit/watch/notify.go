@@ -22,7 +22,7 @@ func notifications(path string) (events <-chan struct{}, done func(), err error)
 	go func() {
 		defer close(finished)
 		for {
-			open := false
+			var open bool
 			select {
 			case _, open = <-n.Events:
 			case _, open = <-n.Errors: // such as too many events: look, whatever it was

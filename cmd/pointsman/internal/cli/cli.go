@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -89,10 +90,10 @@ func parse(fs *flag.FlagSet, args []string, stdout io.Writer) error {
 func parseFlags(fs *flag.FlagSet, args []string, stdout io.Writer) error {
 	fs.SetOutput(io.Discard)
 	err := fs.Parse(args)
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case err == flag.ErrHelp: //nolint:errorlint // flag returns the value itself
+	}
+	if errors.Is(err, flag.ErrHelp) {
 		fs.SetOutput(stdout)
 		fmt.Fprintf(stdout, "pointsman %s\n\nFlags:\n", fs.Name())
 		fs.PrintDefaults()

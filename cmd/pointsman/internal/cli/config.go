@@ -59,14 +59,14 @@ func readConfigFile(name string, args []string, stdout io.Writer) (*configFile, 
 	fs.Lookup("router").Usage = "gRPC `address` of a router that shall check it with the scorers that it has; without one, the types of this version are known"
 	fs.StringVar(&f.unchecked, "scorer-types", "", "scorer `types` of your own services, with commas: let through without being checked")
 	// The file may stand before the flags as well as behind them.
-	var first []string
+	var files []string
 	if len(args) > 0 && (args[0] == "-" || !strings.HasPrefix(args[0], "-")) {
-		first, args = args[:1], args[1:]
+		files, args = append(files, args[0]), args[1:]
 	}
 	if err := parseFlags(fs, args, stdout); err != nil {
 		return nil, err
 	}
-	files := append(first, fs.Args()...)
+	files = append(files, fs.Args()...)
 	if len(files) != 1 {
 		return nil, run.UsageError{Err: fmt.Errorf("config %s: want one FILE, got %d (see pointsman config %s --help)", name, len(files), name)}
 	}

@@ -162,7 +162,7 @@ func lookup(values map[string]string, name string) (string, bool) {
 
 // lowerFirst takes the capital off a sentence, unless its first word is an acronym.
 func lowerFirst(s string) string {
-	if len(s) > 1 && s[0] >= 'A' && s[0] <= 'Z' && !(s[1] >= 'A' && s[1] <= 'Z') {
+	if len(s) > 1 && s[0] >= 'A' && s[0] <= 'Z' && (s[1] < 'A' || s[1] > 'Z') {
 		return strings.ToLower(s[:1]) + s[1:]
 	}
 	return s

@@ -44,6 +44,7 @@ func Run(ctx context.Context, args []string, stdout io.Writer) error {
 	for i := range cfg.Routers {
 		g.Add(routerName(i), m.book.service(routerName(i), router.Run, func() []string { return m.routerArgs(i) }, "http", "grpc", "admin"))
 	}
+	g.Add("hangup", m.hangup)
 	g.Add("ready", m.waitReady)
 	g.Add("decisions", m.decisions)
 	return g.Run(ctx)

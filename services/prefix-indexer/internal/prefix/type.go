@@ -63,7 +63,7 @@ func New(cfg Config) *Type {
 	defaults := DefaultSettings()
 	t := &Type{cfg: cfg, info: &scorerv1.ScorerType{
 		Name:             typeName,
-		Description:      "High where the endpoint was sent the beginning of the same prompt before.",
+		Description:      "High where the endpoint was sent the beginning of the same prompt before: leading blocks of the prompt that it was sent ÷ blocks of the prompt.",
 		ParametersSchema: schema,
 		DefaultNeeds:     defaults.needs(),
 	}}

@@ -53,7 +53,7 @@ type figure struct {
 
 // NewQueue returns queue-scorer: high where few requests wait.
 func NewQueue(cfg Config) *Type {
-	return newType(cfg, "queue-scorer", "High where few requests wait, in comparison with the other candidates.", comparison{}, figure{
+	return newType(cfg, "queue-scorer", "High where few requests wait: (most − waiting) ÷ (most − fewest) over the candidates, with picks that the figures cannot include yet added; 1 for all if there is no difference. While only such picks differ, the width is at least 8.", comparison{}, figure{
 		name:   "waiting",
 		column: func(s *roster.Snapshot) []int32 { return s.Waiting },
 		listed: func(l *scorerv1.EndpointLoad) *uint32 { return l.WaitingRequestCount },
@@ -62,7 +62,7 @@ func NewQueue(cfg Config) *Type {
 
 // NewRunning returns running-requests-size-scorer: high where few requests run.
 func NewRunning(cfg Config) *Type {
-	return newType(cfg, "running-requests-size-scorer", "High where few requests run, in comparison with the other candidates.", comparison{}, figure{
+	return newType(cfg, "running-requests-size-scorer", "High where few requests run: (most − running) ÷ (most − fewest) over the candidates, with picks that the figures cannot include yet added; 1 for all if there is no difference. While only such picks differ, the width is at least 8.", comparison{}, figure{
 		name:   "running",
 		column: func(s *roster.Snapshot) []int32 { return s.Running },
 		listed: func(l *scorerv1.EndpointLoad) *uint32 { return l.RunningRequestCount },
