@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -62,4 +63,39 @@ func TestPoliciesArrive(t *testing.T) {
 	late.wait(t, map[string]int32{"batch": -6, "chat": 9})
 	write("")
 	early.wait(t, map[string]int32{})
+}
+
+// A collector that begins with an older file than the others have does not win over
+// them; one whose file is written anew does.
+func TestAnOlderFileDoesNotWin(t *testing.T) {
+	nats := kittest.NATS(t)
+	begin := func(text string, written time.Time) (file string) {
+		t.Helper()
+		file = filepath.Join(t.TempDir(), "endpoints.yaml")
+		if err := os.WriteFile(file, []byte("endpoints: []\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, written, written); err != nil {
+			t.Fatal(err)
+		}
+		cfg := testConfig(nats, "")
+		cfg.Discover.EndpointsFile = file
+		startCollector(t, cfg)
+		return file
+	}
+	var holder, witness policyHolder
+	startHolder(t, nats, func(f *follower.Follower) { f.OnPolicy(holder.use) })
+	newer := time.Now().Add(-time.Hour)
+	begin("objectives: [{name: batch, priority: -5}]\n", newer)
+	holder.wait(t, map[string]int32{"batch": -5})
+	older := begin("objectives: [{name: batch, priority: 1}]\n", newer.Add(-time.Hour))
+	// Whoever listens from now on hears both.
+	startHolder(t, nats, func(f *follower.Follower) { f.OnPolicy(witness.use) })
+	witness.wait(t, map[string]int32{"batch": -5})
+	holder.wait(t, map[string]int32{"batch": -5})
+	if err := os.WriteFile(older, []byte("endpoints: []\nobjectives: [{name: batch, priority: 7}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	holder.wait(t, map[string]int32{"batch": 7})
+	witness.wait(t, map[string]int32{"batch": 7})
 }

@@ -13,14 +13,19 @@ import (
 // UsePolicy has a policy told from now on: at once if it differs from the one before,
 // and with every table. Safe to call before the part runs.
 func (c *Broadcaster) UsePolicy(p *fleet.Policy) error {
-	m, err := policyProto(p, time.Now())
+	m, err := policyProto(p, p.Changed)
 	if err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.policy != nil && c.policy.GetDigest() == m.GetDigest() {
-		return nil
+	if c.policy != nil {
+		if c.policy.GetDigest() == m.GetDigest() {
+			return nil
+		}
+		if before := c.policy.GetChangeTime().AsTime(); !p.Changed.After(before) {
+			m.ChangeTime = timestamppb.New(before.Add(time.Nanosecond)) // a file put back keeps its old date
+		}
 	}
 	c.policy = m
 	select {

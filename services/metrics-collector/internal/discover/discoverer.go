@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"os"
 	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -27,6 +29,7 @@ type Discoverer struct {
 	cfg    Config
 	tell   func([]*fleet.Target)
 	policy func(*fleet.Policy) // nil: nobody wants to know
+	began  time.Time
 	lookup lookup
 	log    *slog.Logger
 	health *telemetry.Health
@@ -51,7 +54,7 @@ type name struct {
 func New(cfg Config, tel *telemetry.Telemetry, tell func([]*fleet.Target)) (*Discoverer, error) {
 	d := &Discoverer{
 		cfg: cfg, tell: tell, lookup: systemLookup, log: tel.Log, health: tel.Health,
-		names: make(map[string]*name), warned: make(map[string]bool),
+		names: make(map[string]*name), warned: make(map[string]bool), began: time.Now(),
 	}
 	var err error
 	d.faults, err = tel.Meter.Int64Counter("pointsman_metrics_collector_discovery_errors_total",
@@ -66,9 +69,17 @@ func (d *Discoverer) OnPolicy(use func(*fleet.Policy)) { d.policy = use }
 
 // tellPolicy is called with mu held.
 func (d *Discoverer) tellPolicy() {
-	if d.policy != nil {
-		d.policy(policyOf(d.lists()))
+	if d.policy == nil {
+		return
 	}
+	p := policyOf(d.lists())
+	p.Changed = d.began
+	if d.cfg.EndpointsFile != "" {
+		if written, err := os.Stat(d.cfg.EndpointsFile); err == nil { // it was read just now
+			p.Changed = written.ModTime()
+		}
+	}
+	d.policy(p)
 }
 
 // Part finds endpoints until its context ends. An endpoints file that cannot be used

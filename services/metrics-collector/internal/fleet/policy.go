@@ -1,5 +1,7 @@
 package fleet
 
+import "time"
+
 // Policy is what operators say of requests, in order of precedence: of two that say
 // something of the same name the first counts. It is immutable.
 type Policy struct {
@@ -11,6 +13,10 @@ type Policy struct {
 	Models []ServedModel
 	// CriticalModels are those whose requests are never shed; nil: no such list.
 	CriticalModels []string
+	// Changed is when this came to be said: when its file was written or, without a
+	// file, when the process began. Holders follow what changed last, so a collector
+	// that begins with an older file must not seem newer than the others.
+	Changed time.Time
 }
 
 // Objective is a named priority.
