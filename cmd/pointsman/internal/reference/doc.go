@@ -3,6 +3,6 @@
 // as a JSON Schema.
 //
 // It promises that whatever the router or a first-party scorer service offers appears
-// here by itself, in their own words: nothing is listed by hand. Services need not
-// run.
+// here by itself, in their own words: only where a type's name comes from
+// is listed by hand. Services need not run.
 package reference
