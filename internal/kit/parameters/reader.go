@@ -145,4 +145,3 @@ func (r *Reader) Text(key, otherwise string) string {
 	}
 	return s
 }
-

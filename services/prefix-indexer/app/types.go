@@ -39,6 +39,10 @@ func types(s *scorersvc.Service, cfg Config) ([]scorer.Type, error) {
 		return nil, fmt.Errorf("create metrics: %w", err)
 	}
 	indexed := prefix.Config{Roster: s.Roster, Index: x, Abstained: s.Abstained, Matched: matches.observe}
+	indexed.Mismatched = func(blockSize uint32, endpoints int, tokens uint32) {
+		s.Telemetry.Log.Warn("prefix blocks are not as large as the KV-cache blocks of some endpoints; autoTune makes them so",
+			"block_bytes", blockSize, "endpoints", endpoints, "cache_block_tokens", tokens)
+	}
 	return []scorer.Type{
 		prefix.New(indexed),
 		prefix.NewNoHit(indexed, used),

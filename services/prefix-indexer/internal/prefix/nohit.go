@@ -60,7 +60,7 @@ type ranking struct {
 
 // NewNoHit returns the type. order is told of every cold prompt.
 func NewNoHit(cfg Config, order *recency.Order) *NoHit {
-	cfg.Matched = nil // prefix-cache-scorer tells
+	cfg.Matched, cfg.Mismatched = nil, nil // prefix-cache-scorer tells
 	defaults := DefaultSettings()
 	t := &NoHit{prefixes: New(cfg), order: order, info: &scorerv1.ScorerType{
 		Name:             noHitName,
@@ -107,7 +107,7 @@ func (t *NoHit) Score(_ context.Context, v any, req *scorerv1.ScoreRequest, out 
 		t.abstainAll(out, scorerv1.AbstainReason_ABSTAIN_REASON_NOT_APPLICABLE, n)
 		return nil
 	}
-	in.hold(x, size)
+	in.hold(&t.prefixes.cfg, size)
 	matched := scorer.MatchedBlocks(out, n)
 	hashes = hashes[:min(len(hashes), in.limit(size))]
 	x.Match(index.Key{Scheme: blocks.GetScheme(), BlockSize: size}, hashes, c.ordinals, matched)

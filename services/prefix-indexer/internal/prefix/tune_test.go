@@ -1,12 +1,14 @@
 package prefix
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/pointsman/pointsman/internal/kit/roster"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
 )
 
@@ -62,5 +64,29 @@ func TestF45MostBlocks(t *testing.T) {
 	p := newPool(t, 1)
 	if _, needs, _ := p.typ.Parse([]byte(`{"autoTune":true,"maxPrefixTokensToMatch":7}`)); needs.GetMaxPrefixBlocks() != 8192 {
 		t.Errorf("needs %v: what tokens come to depends on the block size", needs)
+	}
+}
+
+// B119: block sizes that differ from the engines' are told, once for each size.
+func TestB119MismatchedBlocksAreTold(t *testing.T) {
+	p := newPool(t, 1)
+	table, err := roster.NewTable([]roster.Endpoint{{ID: "a", Host: "h", Port: 1, CacheBlockSize: 16}, {ID: "b", Host: "h", Port: 2, CacheBlockSize: 32}, {ID: "c", Host: "h", Port: 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.r.SetTable(table)
+	p.table = table
+	var told []string
+	p.typ.cfg.Mismatched = func(size uint32, endpoints int, tokens uint32) {
+		told = append(told, fmt.Sprint(size, endpoints, tokens))
+	}
+	inst, _, _ := p.typ.Parse([]byte(`{"autoTune":true,"hashBlockSize":100}`))
+	for _, size := range []int{128, 128, 64, 100} {
+		if err := p.typ.Score(t.Context(), inst, p.of(size, prompt('a')), &scorerv1.ScoreResponse{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"128 1 16", "64 1 32", "100 2 32"}, told); diff != "" {
+		t.Error(diff)
 	}
 }

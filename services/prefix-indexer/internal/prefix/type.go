@@ -22,6 +22,10 @@ type Config struct {
 	// Abstained, if set, is called with the number of candidates that were abstained
 	// on, after a call in which there were any.
 	Abstained func(scorerType string, reason scorerv1.AbstainReason, candidates int)
+	// Mismatched, if set, is called when prompts begin to be matched in blocks that are
+	// not as large as the KV-cache blocks of some endpoints, counted in tokens of 4
+	// bytes: engines reuse whole blocks of their own, so matches are a little off.
+	Mismatched func(blockSize uint32, endpoints int, cacheBlockTokens uint32)
 	// Matched, if set, is called after every call that looked into the index, with
 	// the best candidate's share of the prompt, 0..1.
 	Matched func(ratio float64)
@@ -43,10 +47,19 @@ type instance struct {
 
 // hold has the index hold prefixes in blocks of the size, as soon as something is
 // scored with them: what is merely validated does not count.
-func (in *instance) hold(x *index.Index, blockSize uint32) {
-	if in.asked.Load() != blockSize {
-		x.Ask(blockSize, in.Capacity)
-		in.asked.Store(blockSize)
+func (in *instance) hold(cfg *Config, blockSize uint32) {
+	if in.asked.Swap(blockSize) == blockSize {
+		return
+	}
+	cfg.Index.Ask(blockSize, in.Capacity)
+	others, tokens := 0, uint32(0)
+	for _, e := range cfg.Roster.Snapshot().Table.Endpoints {
+		if e.CacheBlockSize > 0 && e.CacheBlockSize*bytesPerToken != blockSize {
+			others, tokens = others+1, e.CacheBlockSize
+		}
+	}
+	if others > 0 && cfg.Mismatched != nil {
+		cfg.Mismatched(blockSize, others, tokens)
 	}
 }
 
@@ -102,12 +115,12 @@ func (t *Type) Score(_ context.Context, v any, req *scorerv1.ScoreRequest, out *
 	hashes, size := blocks.GetHashes(), blocks.GetBlockSizeBytes()
 	if len(hashes) == 0 || !inst.fits(size) {
 		if inst.asked.Load() == 0 {
-			inst.hold(t.cfg.Index, inst.BlockSize)
+			inst.hold(&t.cfg, inst.BlockSize)
 		}
 		t.abstainAll(out, scorerv1.AbstainReason_ABSTAIN_REASON_NOT_APPLICABLE, len(c.ordinals))
 		return nil
 	}
-	inst.hold(t.cfg.Index, size)
+	inst.hold(&t.cfg, size)
 	hashes = hashes[:min(len(hashes), inst.limit(size))]
 	t.cfg.Index.Match(index.Key{Scheme: blocks.GetScheme(), BlockSize: size}, hashes, c.ordinals, matched)
 	t.rate(c, matched, len(hashes), out)

@@ -29,7 +29,6 @@ func (f holders) FilterScored(_ *route.Cycle, said route.Said, in []int32) []int
 type only struct {
 	name string
 	keep []int32
-	load bool
 	saw  *[]int32
 }
 
