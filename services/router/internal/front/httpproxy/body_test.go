@@ -366,6 +366,52 @@ func TestBuffers(t *testing.T) {
 	}
 }
 
+// All bodies together are bounded: what has no room is refused before it is read, and
+// there is room again when others have gone.
+func TestBuffersAreBounded(t *testing.T) {
+	p := bufferPool{most: 20 << 10}
+	held := p.get(4 << 10)
+	if _, err := p.read(strings.NewReader(strings.Repeat("x", 17<<10)), -1, 1<<20, func() {}); !errors.Is(err, errBuffersFull) {
+		t.Errorf("a body without room: %v", err)
+	}
+	if got := p.used.Load(); got != 4<<10 {
+		t.Errorf("%d bytes in use after a refusal, want those of the one held", got)
+	}
+	held.release()
+	b, err := p.read(strings.NewReader(strings.Repeat("x", 4<<10)), -1, 1<<20, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.release()
+	if got := p.used.Load(); got != 0 {
+		t.Errorf("%d bytes in use, want none", got)
+	}
+}
+
+func TestTooManyBytesOfBodies(t *testing.T) {
+	hold, in := make(chan struct{}), make(chan struct{}, 1)
+	r := newRig(t, []http.Handler{http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		_, _ = io.Copy(io.Discard, q.Body)
+		in <- struct{}{}
+		<-hold
+		w.WriteHeader(http.StatusOK)
+	})}, with(func(c *Config) { c.MaxRequestBytes, c.MaxBufferedBytes = 64<<10, 100<<10 }))
+	body := `{"model":"m","prompt":"` + strings.Repeat("x", 60<<10) + `"}`
+	first := make(chan reply)
+	go func() { first <- r.do(http.MethodPost, "/v1/completions", body) }()
+	<-in
+	if got := r.do(http.MethodPost, "/v1/completions", body); got.status != http.StatusServiceUnavailable || got.header.Get("x-pointsman-reason") != "buffers-full" || got.header.Get("Retry-After") == "" {
+		t.Errorf("status %d, headers %v; want 503", got.status, got.header)
+	}
+	close(hold)
+	if got := <-first; got.status != http.StatusOK {
+		t.Errorf("the first: status %d", got.status)
+	}
+	if got := r.do(http.MethodPost, "/v1/completions", body); got.status != http.StatusOK {
+		t.Errorf("afterwards: status %d", got.status)
+	}
+}
+
 // A buffer is not used again before everybody has let go of it.
 func TestBuffersAreHeld(t *testing.T) {
 	var p bufferPool

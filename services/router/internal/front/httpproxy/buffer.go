@@ -18,6 +18,8 @@ const (
 // ones.
 type bufferPool struct {
 	sizes [bufferSizes]sync.Pool
+	most  int64        // bytes that buffers in use may have together; 0: no limit
+	used  atomic.Int64 // bytes that they have
 }
 
 // buffer is a request body. It goes back to the pool when everybody who held it has
@@ -41,7 +43,14 @@ func (p *bufferPool) get(size int) *buffer {
 	}
 	b.data = b.data[:0]
 	b.holders.Store(1)
+	p.used.Add(int64(cap(b.data)))
 	return b
+}
+
+// full says whether there is no room for another buffer of size bytes. Buffers that are
+// taken at the same moment may go beyond the limit together, each once.
+func (p *bufferPool) full(size int) bool {
+	return p.most > 0 && p.used.Load()+int64(size) > p.most
 }
 
 func sizeClass(size int) int {
@@ -57,13 +66,18 @@ func (b *buffer) release() {
 	if b.holders.Add(-1) > 0 {
 		return
 	}
+	b.pool.used.Add(-int64(cap(b.data)))
 	if class := sizeClass(cap(b.data)); class < bufferSizes && cap(b.data) == 1<<(smallestBuffer+2*class) {
 		b.pool.sizes[class].Put(b)
 	}
 }
 
-// errBodyTooLarge says that a body is above the limit.
-var errBodyTooLarge = errors.New("the body is too large")
+// errBodyTooLarge says that a body is above the limit, errBuffersFull that all bodies
+// together are.
+var (
+	errBodyTooLarge = errors.New("the body is too large")
+	errBuffersFull  = errors.New("too many bytes of bodies are held")
+)
 
 // firstRead is how much room a body gets before any of it has come: its announced
 // length is only a promise.
@@ -76,9 +90,16 @@ func (p *bufferPool) read(body io.Reader, length, limit int64, touch func()) (*b
 	if length > 0 {
 		size = min(length+1, firstRead) // one more, so that the end is seen without growing
 	}
+	if p.full(int(size)) {
+		return nil, errBuffersFull
+	}
 	b := p.get(int(size))
 	for {
 		if len(b.data) == cap(b.data) {
+			if p.full(4 * cap(b.data)) {
+				b.release()
+				return nil, errBuffersFull
+			}
 			larger := p.get(len(b.data) + 1)
 			larger.data = append(larger.data, b.data...)
 			b.release()

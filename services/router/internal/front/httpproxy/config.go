@@ -28,6 +28,11 @@ type Config struct {
 	BlockedPaths []string `yaml:"blockedPaths"`
 	// MaxRequestBytes limits request bodies; larger ones are 413. Default 64 MiB.
 	MaxRequestBytes int64 `yaml:"maxRequestBytes"`
+	// MaxBufferedBytes limits the memory for request bodies of all requests together,
+	// each of which is held until an endpoint has begun to answer; above it new bodies
+	// are 503. 0: no limit. Default 1 GiB. Keep it well below the memory that the
+	// process may have.
+	MaxBufferedBytes int64 `yaml:"maxBufferedBytes"`
 	// BodyTimeout is how long a client may be silent while its body is awaited.
 	// Default 60 s.
 	BodyTimeout conf.Duration `yaml:"bodyTimeout"`
@@ -82,6 +87,7 @@ func DefaultConfig() Config {
 			"/v2/repository/", "/v2/systemsharedmemory/", "/v2/cudasharedmemory/", "/v2/trace", "/v2/logging",
 		},
 		MaxRequestBytes:  64 << 20,
+		MaxBufferedBytes: 1 << 30,
 		BodyTimeout:      conf.Duration(time.Minute),
 		ConnectTimeout:   conf.Duration(2 * time.Second),
 		FirstByteTimeout: conf.Duration(10 * time.Minute),
@@ -108,6 +114,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxRequestBytes < 1 {
 		fault("maxRequestBytes: %d is not above 0", c.MaxRequestBytes)
+	}
+	if c.MaxBufferedBytes != 0 && c.MaxBufferedBytes < c.MaxRequestBytes {
+		fault("maxBufferedBytes: %d is less than one body of maxRequestBytes, %d", c.MaxBufferedBytes, c.MaxRequestBytes)
 	}
 	for _, d := range []struct {
 		key  string

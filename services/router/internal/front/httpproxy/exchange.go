@@ -102,6 +102,9 @@ func (x *exchange) readBody() *failure {
 		return nil
 	case errors.Is(err, errBodyTooLarge):
 		return x.tooLarge()
+	case errors.Is(err, errBuffersFull):
+		x.leaveBody()
+		return &failure{status: http.StatusServiceUnavailable, reason: buffersFull, retry: true, message: "the router holds as many bytes of request bodies as it may"}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		x.leaveBody()
 		return &failure{status: http.StatusRequestTimeout, reason: bodyTimeout, message: "the body did not come in time"}

@@ -28,6 +28,7 @@ const (
 	notRewritable
 	bodyTimeout
 	tooLarge
+	buffersFull
 	noEndpoint
 	shed
 	scorerFailed
@@ -43,7 +44,7 @@ const (
 var reasonNames = [reasonCount]string{
 	ok: "ok", cancelled: "cancelled", notFound: "not-found", modelNotFound: "model-not-found", upgrade: "upgrade",
 	badBody: "bad-body", badJSON: "bad-json", tooDeep: "too-deep", duplicateKey: "duplicate-key", badModel: "bad-model",
-	badEncoding: "bad-encoding", modelMissing: "model-missing", notRewritable: "not-rewritable", bodyTimeout: "body-timeout", tooLarge: "too-large",
+	badEncoding: "bad-encoding", modelMissing: "model-missing", notRewritable: "not-rewritable", bodyTimeout: "body-timeout", tooLarge: "too-large", buffersFull: "buffers-full",
 	noEndpoint: "no-endpoint", shed: "shed", scorerFailed: "scorer-failed", connectFailed: "connect-failed", reset: "reset",
 	firstByteTimeout: "first-byte-timeout", idleTimeout: "idle-timeout", badAnswer: "bad-answer", internal: "internal",
 }

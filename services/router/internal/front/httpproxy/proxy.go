@@ -66,7 +66,7 @@ func New(d Decider, r Roster, q Quarantine, tel *telemetry.Telemetry, cfg Config
 	}
 	p := &Proxy{
 		cfg: cfg, decider: d, roster: r, quarantine: q, log: tel.Log, service: tel.Service(),
-		metrics: metrics, parser: parser,
+		metrics: metrics, parser: parser, buffers: bufferPool{most: cfg.MaxBufferedBytes},
 		chunks:  sync.Pool{New: func() any { b := make([]byte, chunkSize); return &b }},
 		created: time.Now().Unix(),
 	}

@@ -41,10 +41,12 @@ func newTransport(cfg Config, chunks *sync.Pool) (*http.Transport, error) {
 		TLSHandshakeTimeout: cfg.ConnectTimeout.D(),
 		Protocols:           protocols,
 		DisableCompression:  true,
-		MaxIdleConnsPerHost: cfg.IdleConnections,
-		IdleConnTimeout:     cfg.KeepAlive.D(),
-		WriteBufferSize:     16 << 10,
-		ReadBufferSize:      16 << 10,
+		// An engine's head is a few hundred bytes.
+		MaxResponseHeaderBytes: 1 << 20,
+		MaxIdleConnsPerHost:    cfg.IdleConnections,
+		IdleConnTimeout:        cfg.KeepAlive.D(),
+		WriteBufferSize:        16 << 10,
+		ReadBufferSize:         16 << 10,
 	}, nil
 }
 
