@@ -24,7 +24,7 @@ func (b badParameter) ParameterKey() string { return b.key }
 
 func (*scorers) Types() []string {
 	return []string{
-		"queue-scorer", "kv-cache-scorer", "kv-cache-utilization-scorer", "prefix-cache-scorer", "lora-affinity-scorer", "running-requests-size-scorer", "context-length-aware", "session-affinity-scorer",
+		"queue-scorer", "kv-cache-scorer", "kv-cache-utilization-scorer", "prefix-cache-scorer", "lora-affinity-scorer", "running-requests-size-scorer", "context-length-aware", "session-affinity-scorer", "no-hit-lru-scorer",
 	}
 }
 

@@ -145,6 +145,9 @@ func (l *loader) remote(in *instance) {
 	if e.completes {
 		in.params = completed(in.params)
 	}
+	if e.typ == noHitType {
+		in.params = l.likePrefixScorer(e, in.params)
+	}
 	if len(l.faults) > faults {
 		return
 	}

@@ -94,6 +94,29 @@ func TestTheProducersParametersAreThePrefixScorers(t *testing.T) {
 	}
 }
 
+// A scorer that looks into the same index cuts prompts as the prefix scorer does, or
+// they would be indexed twice.
+func TestNoHitCutsPromptsAsThePrefixScorerDoes(t *testing.T) {
+	for _, c := range []struct{ name, plugins, got string }{
+		{"as the prefix scorer", "- type: no-hit-lru-scorer\n- type: prefix-cache-scorer\n  parameters: {hashBlockSize: 5, lruCapacityPerServer: 9}\n", `{"hashBlockSize":5,"lruCapacityPerServer":9}`},
+		{"with parameters of its own besides", "- type: prefix-cache-scorer\n  parameters: {hashBlockSize: 5}\n- type: no-hit-lru-scorer\n  parameters: {lruSize: 7}\n", `{"hashBlockSize":5,"lruSize":7}`},
+		{"as the producer", "- type: approx-prefix-cache-producer\n- type: prefix-cache-scorer\n- type: no-hit-lru-scorer\n", `{"autoTune":true,"blockSizeTokens":16}`},
+		{"it says so itself", "- type: prefix-cache-scorer\n  parameters: {hashBlockSize: 5}\n- type: no-hit-lru-scorer\n  parameters: {HASHBLOCKSIZE: 6}\n", `{"HASHBLOCKSIZE":6}`},
+		{"alone", "- type: no-hit-lru-scorer\n", ""},
+		{"by default", "- type: no-hit-lru-scorer\n- type: prefix-cache-scorer\n", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, s, err := load(head + "plugins:\n" + c.plugins)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.got, s.got["no-hit-lru-scorer"]); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // What a filled-in prefix scorer is, is in the effective configuration.
 func TestEffectiveOfNewerTypes(t *testing.T) {
 	l := mustLoad(t, head+`plugins:

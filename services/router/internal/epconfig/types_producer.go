@@ -110,6 +110,74 @@ func completed(parametersJSON []byte) []byte {
 	return []byte("{" + strings.Join(add, ",") + "}")
 }
 
+// noHitType is the scorer type that looks into the same index as the prefix scorer.
+const noHitType = "no-hit-lru-scorer"
+
+// blockKeys are the parameters that say how prompts are cut into blocks.
+func blockKeys() []string {
+	return []string{
+		"hashBlockSize", "blockSize", producerTokens, producerTunes, "maxPrefixBlocksToMatch", "maxPrefixTokensToMatch", "lruCapacityPerServer",
+	}
+}
+
+// likePrefixScorer gives a scorer that looks into the index, and does not say how
+// prompts are cut into blocks, what the text's first prefix scorer says: otherwise each
+// prompt would be hashed, sent and remembered twice.
+func (l *loader) likePrefixScorer(e *pluginEntry, parametersJSON []byte) []byte {
+	own := objectOf(parametersJSON)
+	var like map[string]json.RawMessage
+	for _, p := range l.doc.plugins {
+		if p.typ != PrefixScorerType {
+			continue
+		}
+		from := l.withProducer(p)
+		faults := len(l.faults)
+		text := l.compactJSON(from.params, from.path+".parameters")
+		l.faults = l.faults[:faults] // they are the prefix scorer's
+		if from.completes {
+			text = completed(text)
+		}
+		like = objectOf(text)
+		break
+	}
+	add := map[string]json.RawMessage{}
+	for key, value := range like {
+		for _, k := range blockKeys() {
+			if strings.EqualFold(key, k) {
+				add[k] = value
+			}
+		}
+	}
+	for key := range own {
+		for _, k := range blockKeys() {
+			if strings.EqualFold(key, k) {
+				return parametersJSON // it says so itself
+			}
+		}
+	}
+	if len(add) == 0 {
+		return parametersJSON
+	}
+	for key, value := range own {
+		add[key] = value
+	}
+	text, err := json.Marshal(add)
+	if err != nil { // cannot happen with what was JSON
+		return parametersJSON
+	}
+	l.info(e.node, e.path, "%q cuts prompts into blocks as %s does", e.name, PrefixScorerType)
+	return text
+}
+
+// objectOf reads a JSON object; nil if it is none.
+func objectOf(text []byte) map[string]json.RawMessage {
+	var object map[string]json.RawMessage
+	if len(text) == 0 || json.Unmarshal(text, &object) != nil {
+		return nil
+	}
+	return object
+}
+
 // neededPrefixScorer returns a prefix scorer for a profile that has a filter which
 // goes by one and has none; nil if nothing is missing.
 func (l *loader) neededPrefixScorer(e *profileEntry, p *route.Profile) *instance {
