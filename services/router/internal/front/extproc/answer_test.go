@@ -229,6 +229,25 @@ func TestServed(t *testing.T) {
 	})
 }
 
+// R#1597: the token of a session goes out with the headers of the answer, and is that of
+// the endpoint that has served.
+func TestSessionToken(t *testing.T) {
+	r := newRig(t)
+	r.server.deps.Decider = deciderFunc(func(req *route.Request) *route.Decision {
+		d := r.pick(req)
+		d.Pool, d.SessionHeaders = "pool", []string{"x-session-token"}
+		return d
+	})
+	for served, want := range map[string]roster.ID{"192.168.1.1:8000": "e0", "192.168.1.3:8000": "e2"} {
+		p := r.routedStream(duplex)
+		p.know("envoy.lb", keyServed, served).answer(200, true, "x-session-token", "the engine's own")
+		set := p.recv().GetResponseHeaders().GetResponse().GetHeaderMutation().GetSetHeaders()
+		if len(set) != 1 || set[0].GetHeader().GetKey() != "x-session-token" || string(set[0].GetHeader().GetRawValue()) != route.SessionToken("pool", want) {
+			t.Errorf("served by %s, the headers set are %v", served, set)
+		}
+	}
+}
+
 // The quarantine hears of statuses, and of why where the proxy tells.
 func TestQuarantine(t *testing.T) {
 	for _, c := range []struct {

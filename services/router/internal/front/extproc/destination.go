@@ -54,11 +54,12 @@ func (s *Server) fallbacks(d *route.Decision) []*roster.Endpoint {
 	return d.Fallbacks[:max(0, min(n, len(d.Fallbacks)))]
 }
 
-// wanted returns how many endpoints the configuration asks for, at least 1.
+// wanted returns how many endpoints the primary profile's picker is asked for, at least
+// 1.
 func wanted(d *route.Decision) int {
 	for _, r := range d.Results {
-		if r.Reservation == d.Reservation && r.Profile != nil && r.Profile.Picker != nil {
-			return r.Profile.Picker.Max()
+		if pos, ok := r.Best(); ok && &d.Snapshot.Table.Endpoints[pos] == d.Endpoint {
+			return max(1, r.Profile.Picker.Max())
 		}
 	}
 	return 1

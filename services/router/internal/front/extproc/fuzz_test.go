@@ -211,6 +211,7 @@ func FuzzSequences(f *testing.F) {
 	f.Add([]byte{0x08, 0, 0, 3, 3, 0x01, 70, 9, 0x03, 0x0c, 0, 0, 1, 1}, []byte("[::1]:80,10.0.0.1"+chat("m", "x")), byte(2|2<<3), byte(1))
 	f.Add([]byte{0x81, 90, 9, 0x00, 0, 0}, []byte(chat("m", "hello")), byte(3|0<<3), byte(0))
 	f.Add([]byte{0x00, 0x20, 0, 0x01, 60, 255, 0x01, 60, 200, 0x03, 0x04, 0, 0, 0x85, 60, 255}, make([]byte, 200), byte(4|4<<3), byte(4))
+	f.Add([]byte{0x00, 0x20, 0, 0x01, 60, 200}, make([]byte, 200), byte(4|4<<3), byte(0)) // the end never comes
 	table := roster.New(roster.Config{})
 	list, err := roster.NewTable([]roster.Endpoint{{ID: "a", Host: "10.0.0.1", Port: 8000}, {ID: "b", Host: "10.0.0.2", Port: 8000}})
 	if err != nil {

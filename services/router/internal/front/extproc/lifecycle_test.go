@@ -109,6 +109,21 @@ func TestLateDecision(t *testing.T) {
 	})
 }
 
+// Once the body is on its way its buffers are no longer ours: the prompt, which lies in
+// them, has let go by then.
+func TestPromptLetsGoOfTheBody(t *testing.T) {
+	r := newRig(t)
+	eachMode(t, func(t *testing.T, mode string) {
+		p := r.open(mode, none)
+		p.submit(mode, "/v1/completions", `{"model":"m","prompt":"`+strings.Repeat("x", 500)+`"}`)
+		req, text := r.request()
+		if text == "" || req.Prompt.Text() != "" {
+			t.Errorf("the prompt was of %d bytes, and is of %d", len(text), len(req.Prompt.Text()))
+		}
+		p.finish()
+	})
+}
+
 // NoScores is what makes a scheduler cheap.
 func TestNoScores(t *testing.T) {
 	out := make([]route.Scores, 2)
@@ -303,26 +318,6 @@ func TestWithoutRequestHeaders(t *testing.T) {
 			}
 			p.finish()
 		})
-	}
-}
-
-// Reservations of profiles other than the primary end with it.
-func TestOtherReservations(t *testing.T) {
-	r := newRig(t)
-	other := &reservation{}
-	r.server.deps.Decider = deciderFunc(func(req *route.Request) *route.Decision {
-		d := r.pick(req)
-		d.Results = append(d.Results, &route.ProfileResult{Reservation: other})
-		return d
-	})
-	p := r.duplex()
-	p.headers("GET", "/", true)
-	p.routed()
-	p.finish()
-	r.last()
-	kittest.Eventually(t, "the other reservation to end", func() bool { return other.outcome().Finished == 1 })
-	if !other.outcome().Completed {
-		t.Error("it was not completed")
 	}
 }
 

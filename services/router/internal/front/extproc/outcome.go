@@ -113,11 +113,6 @@ func (x *exchange) close() {
 	seen := x.response == ended || x.answered && x.responseMode == wire.None
 	completed := seen && x.status < 400
 	x.reservation.Finish(completed, u)
-	for _, r := range x.decision.Results {
-		if r.Reservation != nil && r.Reservation != x.reservation {
-			r.Reservation.Finish(completed, route.NoUsage())
-		}
-	}
 	x.reservation = nil
 	if x.why != ok {
 		return

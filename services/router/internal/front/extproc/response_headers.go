@@ -37,8 +37,9 @@ func (x *exchange) responseHeaders() error {
 	}
 	x.heed()
 	x.judge()
-	if len(strip) > 0 {
-		x.out.Mutate(wire.ResponseHeaders, &wire.Mutation{Remove: strip})
+	set := x.tokens()
+	if len(strip) > 0 || len(set) > 0 {
+		x.out.Mutate(wire.ResponseHeaders, &wire.Mutation{Set: set, Remove: strip})
 	} else {
 		x.out.Neutral(wire.ResponseHeaders)
 	}
@@ -51,4 +52,16 @@ func (x *exchange) responseHeaders() error {
 		x.close()
 	}
 	return err
+}
+
+// tokens are the headers by which the client's next request finds the endpoint again.
+func (x *exchange) tokens() []wire.Header {
+	if x.decision == nil {
+		return nil
+	}
+	var set []wire.Header
+	for _, h := range x.decision.ResponseHeaders(x.endpoint) {
+		set = append(set, wire.Header{Name: h.Name, Value: h.Value})
+	}
+	return set
 }

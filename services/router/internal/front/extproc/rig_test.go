@@ -213,11 +213,11 @@ func (r *rig) pick(req *route.Request) *route.Decision {
 	r.mu.Lock()
 	r.reservations = append(r.reservations, res)
 	r.mu.Unlock()
-	d := &route.Decision{Request: req, Endpoint: &table.Endpoints[0], Reservation: res}
+	d := &route.Decision{Request: req, Snapshot: r.roster.Snapshot(), Endpoint: &table.Endpoints[0], Reservation: res}
 	for i := 1; i <= r.fallbacks && i < table.Len(); i++ {
 		d.Fallbacks = append(d.Fallbacks, &table.Endpoints[i])
 	}
-	d.Results = []*route.ProfileResult{{Profile: &route.Profile{Picker: picker(r.max)}, Reservation: res}}
+	d.Results = []*route.ProfileResult{{Profile: &route.Profile{Picker: picker(r.max)}, Candidates: []int32{0}, Ranked: []int32{0}, Reservation: res}}
 	return d
 }
 

@@ -256,6 +256,18 @@ schedulingProfiles: [{name: default, plugins: [{pluginRef: low-queue-filter}, {p
 	}
 }
 
+// K: as many endpoints are named as the picker is configured for, in the order of their
+// scores.
+func TestMaxNumOfEndpoints(t *testing.T) {
+	config := strings.Replace(newest, "{type: max-score-picker}", "{type: max-score-picker, parameters: {maxNumOfEndpoints: 2}}", 1)
+	r, _ := scheduled(t, config, scorers{}, routetest.Pod{Waiting: 9}, routetest.Pod{Waiting: 5}, routetest.Pod{Waiting: 0})
+	p := r.duplex()
+	p.post("/v1/completions", `{"model":"m","prompt":"x"}`)
+	p.to("192.168.1.3:8000,192.168.1.2:8000")
+	p.echoed()
+	p.finish()
+}
+
 // hanging answers when its time is up, and not before.
 type hanging struct{}
 
