@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"testing"
 
-	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	extproc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -288,5 +287,3 @@ func exchangeOnce(conn *grpc.ClientConn, request, response []raw, each bool) err
 	}
 	return nil
 }
-
-var _ = core.HeaderMap{}
