@@ -81,7 +81,7 @@ func TestB119MismatchedBlocksAreTold(t *testing.T) {
 		told = append(told, fmt.Sprint(size, endpoints, tokens))
 	}
 	inst, _, _ := p.typ.Parse([]byte(`{"autoTune":true,"hashBlockSize":100}`))
-	for _, size := range []int{128, 128, 64, 100} {
+	for _, size := range []int{128, 128, 64, 100, 128, 64} {
 		if err := p.typ.Score(t.Context(), inst, p.of(size, prompt('a')), &scorerv1.ScoreResponse{}); err != nil {
 			t.Fatal(err)
 		}

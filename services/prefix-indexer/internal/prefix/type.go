@@ -42,13 +42,18 @@ type Type struct {
 // instance is parameters in use.
 type instance struct {
 	Settings
-	asked atomic.Uint32 // block size that the index was last asked to hold
+	asked atomic.Uint32 // block size that was last scored with
+	held  sync.Map      // block sizes that the index was asked to hold
 }
 
 // hold has the index hold prefixes in blocks of the size, as soon as something is
 // scored with them: what is merely validated does not count.
 func (in *instance) hold(cfg *Config, blockSize uint32) {
-	if in.asked.Swap(blockSize) == blockSize {
+	if in.asked.Load() == blockSize {
+		return
+	}
+	in.asked.Store(blockSize)
+	if _, before := in.held.LoadOrStore(blockSize, true); before {
 		return
 	}
 	cfg.Index.Ask(blockSize, in.Capacity)
