@@ -226,7 +226,7 @@ func TestLoadsAreSplit(t *testing.T) {
 	n := kittest.StartNATS(t, 0, func(o *server.Options) { o.MaxPayload = 4096 })
 	var es []*engineServer
 	for i := range 20 {
-		long := strings.Repeat("x", 300)
+		long := strings.Repeat("x", 250) // 20 of them do not fit into one message
 		es = append(es, newEngine(t, page(i, 0, 0)+fmt.Sprintf("vllm:lora_requests_info{max_lora=\"1\",running_lora_adapters=\"%s\",waiting_lora_adapters=\"\"} 1\n", long)))
 	}
 	h := startHolder(t, n.URL)

@@ -43,6 +43,7 @@ func watchDecisions(ctx context.Context, args []string, stdout io.Writer) error 
 			}
 			continue
 		}
+		text.Clean(m)
 		if m.GetDroppedCount() > 0 {
 			fmt.Fprintf(stdout, "… %d decisions were made too fast to show\n", m.GetDroppedCount())
 		}

@@ -30,7 +30,7 @@ func endpoints(ctx context.Context, args []string, stdout io.Writer) error {
 	if done, err := r.emit(stdout, m, true); done {
 		return err
 	}
-	printEndpoints(stdout, m)
+	printEndpoints(stdout, text.Clean(m))
 	return nil
 }
 
@@ -39,8 +39,13 @@ func printEndpoints(stdout io.Writer, m *routerv1.ListEndpointsResponse) {
 	fmt.Fprintln(w, "ENDPOINT\tENGINE\tWAITING\tRUNNING\tKV USED\tIN FLIGHT\tAGE\tMODELS\tSTATE")
 	for _, e := range m.GetEndpoints() {
 		state := "ok"
-		if q := e.GetQuarantineReason(); q != "" {
-			state = "quarantined: " + q
+		switch {
+		case e.GetQuarantineReason() != "":
+			state = "quarantined: " + e.GetQuarantineReason()
+		case e.GetLoadAge() == nil:
+			state = "never scraped"
+		case e.GetStale():
+			state = "stale"
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", e.GetEndpoint().GetAddress(), text.OrDash(e.GetEngine()), text.Number(e.WaitingRequestCount), text.Number(e.RunningRequestCount),
 			text.Share(e.KvCacheUsageRatio), e.GetInFlightRequestCount(), text.Since(e.GetLoadAge()), text.OrDash(strings.Join(e.GetModels(), ",")), state)

@@ -54,7 +54,7 @@ func explain(ctx context.Context, args []string, stdout io.Writer) error {
 	if done, err := r.emit(stdout, m, true); done {
 		return err
 	}
-	printDecision(stdout, m.GetDecision())
+	printDecision(stdout, text.Clean(m).GetDecision())
 	return nil
 }
 

@@ -30,7 +30,7 @@ func scorers(ctx context.Context, args []string, stdout io.Writer) error {
 	if done, err := r.emit(stdout, m, true); done {
 		return err
 	}
-	printScorers(stdout, m)
+	printScorers(stdout, text.Clean(m))
 	return nil
 }
 

@@ -129,7 +129,7 @@ func (m *machine) decisions(ctx context.Context, ready func()) error {
 					return // ctx ended, or the router did, which ends the group
 				}
 				select {
-				case lines <- text.Decision(d.GetDecision()):
+				case lines <- text.Decision(text.Clean(d).GetDecision()):
 				case <-ctx.Done():
 					return
 				}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -24,6 +25,9 @@ const (
 	// maxParts is the most messages that loads are sent in.
 	maxParts = 64
 )
+
+// foreignPause is the least time between complaints of tables that are not understood.
+const foreignPause = 10 * time.Second
 
 // Broadcaster is a fleet's voice and ears on the bus.
 type Broadcaster struct {
@@ -49,10 +53,11 @@ type Broadcaster struct {
 	view   *fleet.View         // that the table is made of, or a later one with the same table
 
 	// Used by the part alone.
-	sample   loads
-	readings []fleet.Reading
-	parts    int
-	trouble  map[string]string
+	sample     loads
+	readings   []fleet.Reading
+	parts      int
+	trouble    map[string]string
+	quietUntil atomic.Int64 // unix ns; until then foreign tables are not complained of
 }
 
 // New returns a broadcaster of the fleet. It subscribes on the bus, so call it before
@@ -210,6 +215,7 @@ func (c *Broadcaster) tellLoads(now time.Time) {
 		return
 	}
 	c.readings = c.fleet.Readings(v, c.readings)
+	var trouble error // of the last part that had any: one complaint a round
 	for start := 0; start < len(v.Owned); {
 		size := (len(v.Owned) + c.parts - 1) / c.parts
 		end := min(start+size, len(v.Owned))
@@ -222,9 +228,12 @@ func (c *Broadcaster) tellLoads(now time.Time) {
 			c.parts *= 2 // from now on
 			continue
 		}
-		c.complain("loads", err)
+		if err != nil {
+			trouble = err
+		}
 		start = end
 	}
+	c.complain("loads", trouble)
 }
 
 func (c *Broadcaster) beat(leaving bool) {
@@ -256,7 +265,10 @@ func (c *Broadcaster) hearTable(m *statev1.EndpointTable) {
 	}
 	es, ids, err := entries(m)
 	if err != nil {
-		c.log.Warn("another collector's table is not understood", "collector", m.GetStamp().GetPublisherId(), "error", err)
+		if now := time.Now().UnixNano(); now > c.quietUntil.Load() {
+			c.quietUntil.Store(now + int64(foreignPause)) // whoever sends one may send many
+			c.log.Warn("another collector's table is not understood", "collector", m.GetStamp().GetPublisherId(), "error", err)
+		}
 		return
 	}
 	c.held.put(m.GetDigest(), ids)

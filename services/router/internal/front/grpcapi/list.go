@@ -25,7 +25,7 @@ func (s *Server) ListEndpoints(context.Context, *routerv1.ListEndpointsRequest) 
 		e := &snap.Table.Endpoints[i]
 		credit, _ := snap.Credit(i)
 		st := &routerv1.EndpointStatus{
-			Endpoint: endpoint(e), Models: e.Models, Engine: e.Engine, LoadAge: age(snap.Age(i, now)),
+			Endpoint: endpoint(e), Models: e.Models, Engine: e.Engine, LoadAge: age(snap.Age(i, now)), Stale: !snap.Fresh(i, now),
 			WaitingRequestCount: known(snap.Waiting[i]), RunningRequestCount: known(snap.Running[i]), KvCacheUsageRatio: ratio(snap.KV[i]),
 			InFlightRequestCount: count(snap.InFlight(i)), CreditedRequestCount: count(credit), QuarantineReason: s.deps.Quarantine.Reason(e.ID, now),
 		}

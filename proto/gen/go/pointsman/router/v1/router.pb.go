@@ -1509,8 +1509,11 @@ type EndpointStatus struct {
 	CreditedRequestCount uint32 `protobuf:"varint,10,opt,name=credited_request_count,json=creditedRequestCount,proto3" json:"credited_request_count,omitempty"`
 	// Not picked for now, since it failed. Empty: it is fine.
 	QuarantineReason string `protobuf:"bytes,11,opt,name=quarantine_reason,json=quarantineReason,proto3" json:"quarantine_reason,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The figures are unknown or too old to be believed: scorers that go by them have
+	// no opinion of the endpoint.
+	Stale         bool `protobuf:"varint,12,opt,name=stale,proto3" json:"stale,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EndpointStatus) Reset() {
@@ -1618,6 +1621,13 @@ func (x *EndpointStatus) GetQuarantineReason() string {
 		return x.QuarantineReason
 	}
 	return ""
+}
+
+func (x *EndpointStatus) GetStale() bool {
+	if x != nil {
+		return x.Stale
+	}
+	return false
 }
 
 // ListScorersRequest is intentionally empty.
@@ -2734,7 +2744,7 @@ const file_pointsman_router_v1_router_proto_rawDesc = "" +
 	"\x15ListEndpointsResponse\x12!\n" +
 	"\ftable_digest\x18\x01 \x01(\tR\vtableDigest\x12A\n" +
 	"\tendpoints\x18\x02 \x03(\v2#.pointsman.router.v1.EndpointStatusR\tendpoints\x126\n" +
-	"\tstate_age\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bstateAge\"\xfb\x04\n" +
+	"\tstate_age\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\bstateAge\"\x91\x05\n" +
 	"\x0eEndpointStatus\x12?\n" +
 	"\bendpoint\x18\x01 \x01(\v2#.pointsman.router.v1.PickedEndpointR\bendpoint\x123\n" +
 	"\x06labels\x18\x02 \x03(\v2\x1b.pointsman.router.v1.HeaderR\x06labels\x12\x16\n" +
@@ -2747,7 +2757,8 @@ const file_pointsman_router_v1_router_proto_rawDesc = "" +
 	"\x17in_flight_request_count\x18\t \x01(\rR\x14inFlightRequestCount\x124\n" +
 	"\x16credited_request_count\x18\n" +
 	" \x01(\rR\x14creditedRequestCount\x12+\n" +
-	"\x11quarantine_reason\x18\v \x01(\tR\x10quarantineReasonB\x18\n" +
+	"\x11quarantine_reason\x18\v \x01(\tR\x10quarantineReason\x12\x14\n" +
+	"\x05stale\x18\f \x01(\bR\x05staleB\x18\n" +
 	"\x16_waiting_request_countB\x18\n" +
 	"\x16_running_request_countB\x17\n" +
 	"\x15_kv_cache_usage_ratio\"\x14\n" +
