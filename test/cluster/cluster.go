@@ -91,7 +91,7 @@ func Start(t testing.TB, o Options) *Cluster {
 		targets = append(targets, fmt.Sprintf("{name: %s, target: %q}", name, address))
 	}
 	for i := range o.Routers {
-		args := []string{"--set", nats, "--set", "admin.address=" + free(t), "--set", "listen.http.address=" + free(t), "--set", "listen.grpc.address=" + free(t),
+		args := []string{"--set", nats, "--set", "admin.address=" + free(t), "--set", "listen.http.address=" + free(t), "--set", "listen.grpc.address=" + free(t), "--set", "listen.extProc.address=" + free(t), "--set", "listen.extProc.healthAddress=",
 			"--set", "scorers=[" + strings.Join(targets, ", ") + "]"}
 		for _, s := range o.RouterSets {
 			args = append(args, "--set", s)
@@ -102,7 +102,7 @@ func Start(t testing.TB, o Options) *Cluster {
 		if o.ConfigFile != "" {
 			args = append(args, "--configFile", o.ConfigFile)
 		}
-		p := NewProcess(t, fmt.Sprintf("router-%d", i+1), binary("router"), 3, args...)
+		p := NewProcess(t, fmt.Sprintf("router-%d", i+1), binary("router"), 4, args...)
 		p.Start(t)
 		c.Routers = append(c.Routers, p)
 	}

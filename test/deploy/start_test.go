@@ -67,8 +67,11 @@ func arguments(t *testing.T, objects map[string]manifest, service, nats string) 
 	args = append(args, "--set=nats.url=nats://"+nats)
 	for _, p := range c.Ports {
 		key := "listen." + camel(p.Name) + ".address"
-		if p.Name == "admin" {
+		switch p.Name {
+		case "admin":
 			key = "admin.address"
+		case "health":
+			key = "listen.extProc.healthAddress"
 		}
 		args = append(args, "--set="+key+"=127.0.0.1:0")
 	}

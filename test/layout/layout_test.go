@@ -140,6 +140,7 @@ func TestAdaptersDoNotImportEachOther(t *testing.T) {
 	pairs := map[string]string{ // an adapter and the one it is made of
 		in + "remote":          in + "fanout",
 		in + "front/httpproxy": in + "prompt " + in + "usage",
+		in + "front/extproc":   in + "prompt " + in + "usage " + in + "front/extproc/wire",
 		in + "epconfig":        in + "filter " + in + "pick " + in + "profile " + in + "admission",
 	}
 	for _, p := range packages(t) {

@@ -17,6 +17,7 @@ import (
 	"github.com/pointsman/pointsman/services/router/internal/decisions"
 	"github.com/pointsman/pointsman/services/router/internal/epconfig"
 	"github.com/pointsman/pointsman/services/router/internal/fanout"
+	"github.com/pointsman/pointsman/services/router/internal/front/extproc"
 	"github.com/pointsman/pointsman/services/router/internal/front/grpcapi"
 	"github.com/pointsman/pointsman/services/router/internal/front/httpproxy"
 	"github.com/pointsman/pointsman/services/router/internal/outcome"
@@ -51,9 +52,11 @@ type router struct {
 	quarantine *quarantine.Quarantine
 	gate       *admission.Gate
 	scheduler  *route.Scheduler
+	cheap      *route.Scheduler // decides without scorers where there is no time for them
 	config     *configuration
 	decisions  *decisions.Log
 	proxy      *httpproxy.Proxy
+	extProc    *extproc.Server
 	api        *grpcapi.Server
 	grpc       *rpc.Server
 }
@@ -115,6 +118,12 @@ func (r *router) buildRouting() (err error) {
 	if err != nil {
 		return err
 	}
+	// What decides in a hurry is admitted, seen and counted alike; it only asks nobody.
+	if r.cheap, err = route.NewScheduler(route.Deps{
+		Roster: r.roster, Pool: o.Pool, Fan: extproc.NoScores{}, Ledger: r.ledger, Quarantine: r.quarantine, Observer: seen, Admitter: r.gate,
+	}); err != nil {
+		return err
+	}
 	r.config, err = newConfiguration(r.bus.PublisherID(), o.origin, r.loadConfiguration, r.useConfiguration, r.tel)
 	return err
 }
@@ -126,7 +135,10 @@ func (r *router) loadConfiguration(source string, text []byte) (*epconfig.Loaded
 }
 
 // useConfiguration makes all further requests go by a configuration.
-func (r *router) useConfiguration(l *epconfig.Loaded) { r.scheduler.Use(l.Config) }
+func (r *router) useConfiguration(l *epconfig.Loaded) {
+	r.scheduler.Use(l.Config)
+	r.cheap.Use(l.Config)
+}
 
 // buildFronts makes what callers talk to.
 func (r *router) buildFronts() (err error) {
@@ -135,6 +147,11 @@ func (r *router) buildFronts() (err error) {
 		return err
 	}
 	r.proxy.Heed(r.gate)
+	if r.extProc, err = extproc.New(extproc.Deps{
+		Decider: r.scheduler, Cheap: r.cheap, Roster: r.roster, Quarantine: r.quarantine, Objectives: r.gate, Rewrite: r.gate.Rewrite, Telemetry: r.tel,
+	}, o.Listen.ExtProc); err != nil {
+		return err
+	}
 	parser, err := prompt.NewParser(o.Listen.HTTP.Prompt)
 	if err != nil {
 		return err
@@ -157,6 +174,10 @@ func (r *router) buildFronts() (err error) {
 // run runs the parts: each starts when the ones before it are ready, and stops
 // before they do.
 func (r *router) run(ctx context.Context, stdout io.Writer) error {
+	extProc, err := r.extProc.Part(stdout)
+	if err != nil {
+		return err
+	}
 	g := run.NewGroup(r.tel.Log)
 	g.StopTimeout = r.options.DrainDelay.D() + r.options.Listen.HTTP.DrainTimeout.D() + 15*time.Second
 	g.Add("admin", r.tel.Part(stdout))
@@ -168,6 +189,8 @@ func (r *router) run(ctx context.Context, stdout io.Writer) error {
 	g.Add("ledger", r.ledger.Part())
 	g.Add("leases", r.endLeases)
 	g.Add("endpoints", r.awaitEndpoints)
+	g.Add("ext_proc", extProc)
+	g.Add("ext_proc health", r.extProc.HealthPart(stdout))
 	g.Add("http", r.proxy.Part(stdout))
 	g.Add("drain", r.drain)
 	return g.Run(ctx)

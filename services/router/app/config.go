@@ -11,6 +11,7 @@ import (
 	"github.com/pointsman/pointsman/internal/kit/rpc"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
 	"github.com/pointsman/pointsman/services/router/internal/fanout"
+	"github.com/pointsman/pointsman/services/router/internal/front/extproc"
 	"github.com/pointsman/pointsman/services/router/internal/front/httpproxy"
 	"github.com/pointsman/pointsman/services/router/internal/remote"
 )
@@ -47,6 +48,9 @@ type ListenConfig struct {
 	// HTTP is the OpenAI-compatible front. Default address ":8080"; an empty one turns
 	// it off.
 	HTTP httpproxy.Config `yaml:"http"`
+	// ExtProc is the endpoint picker for Envoy and gateways. Default address ":9002"; an
+	// empty one turns it off.
+	ExtProc extproc.Config `yaml:"extProc"`
 	// GRPC is RouterService: picks, explanations, the command line. Default ":9004".
 	GRPC rpc.ServerConfig `yaml:"grpc"`
 }
@@ -76,8 +80,9 @@ func DefaultConfig() Config {
 	return Config{
 		Pool: "default",
 		Listen: ListenConfig{
-			HTTP: httpproxy.DefaultConfig(),
-			GRPC: rpc.DefaultServerConfig(":9004"),
+			HTTP:    httpproxy.DefaultConfig(),
+			ExtProc: extproc.DefaultConfig(),
+			GRPC:    rpc.DefaultServerConfig(":9004"),
 		},
 		NATS:      bus.DefaultConfig(),
 		Scorers:   remote.DefaultConfig(),
@@ -110,5 +115,5 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("drainDelay: must not be below zero, not %v", c.DrainDelay))
 	}
 	return errors.Join(append(errs, conf.Prefix("listen.grpc", c.Listen.GRPC.Validate()), conf.Prefix("nats", c.NATS.Validate()),
-		c.Scorers.Validate(), conf.Prefix("listen.http", c.Listen.HTTP.Validate()), c.Telemetry.Validate())...)
+		c.Scorers.Validate(), conf.Prefix("listen.http", c.Listen.HTTP.Validate()), conf.Prefix("listen.extProc", c.Listen.ExtProc.Validate()), c.Telemetry.Validate())...)
 }

@@ -29,6 +29,7 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	file := fs.String("configFile", "", "`file` with the EndpointPickerConfig; changes are taken into use, see --configReload")
 	text := fs.String("configText", "", "EndpointPickerConfig as `text`")
 	reload := fs.Bool("configReload", true, "take a changed --configFile into use while running, also on SIGHUP; false: only at the start")
+	gateway := gatewayFlags(fs)
 	for newer, older := range map[string]string{"pool-name": "poolName", "pool-namespace": "poolNamespace", "config-file": "configFile", "config-text": "configText"} {
 		fs.Var(fs.Lookup(older).Value, newer, "the same as --"+older+" (`value`); spelt as newer endpoint pickers do")
 	}
@@ -36,7 +37,7 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 		return nil, err
 	}
 	o := &options{Config: DefaultConfig()}
-	if err := conf.Load(settings.File, settings.Sets, &o.Config); err != nil {
+	if err := conf.Load(settings.File, append(settings.Sets, gateway.sets...), &o.Config); err != nil {
 		return nil, err
 	}
 	if err := o.namePool(*pool, *poolName, *namespace); err != nil {

@@ -17,6 +17,8 @@ type Config struct {
 	Routers int
 	// HTTP and GRPC are the first router's addresses.
 	HTTP, GRPC string
+	// ExtProc is the first router's address for Envoy and gateways. Empty: none.
+	ExtProc string
 	// Admin is the first router's admin address: metrics, health, profiles.
 	Admin string
 	// ConfigFile and ConfigText are the EndpointPickerConfig; at most one. Neither:
@@ -68,6 +70,7 @@ func parse(args []string, stdout io.Writer) (Config, error) {
 	fs.IntVar(&c.Routers, "routers", c.Routers, "`number` of routers; further ones listen on free ports")
 	fs.StringVar(&c.HTTP, "http", c.HTTP, "`address` of the first router's HTTP front")
 	fs.StringVar(&c.GRPC, "grpc", c.GRPC, "`address` of the first router's gRPC front")
+	fs.StringVar(&c.ExtProc, "extProc", "", "`address` of the first router's ext_proc front, over TLS; none by default")
 	fs.StringVar(&c.Admin, "admin", c.Admin, "`address` of the first router's metrics, health and profiles")
 	fs.StringVar(&c.ConfigFile, "configFile", "", "EndpointPickerConfig `file`")
 	fs.StringVar(&c.ConfigText, "configText", "", "EndpointPickerConfig `text`")

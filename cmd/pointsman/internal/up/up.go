@@ -109,7 +109,7 @@ func (m *machine) routerArgs(i int) []string {
 	if m.cfg.RouterConfig != "" {
 		args = append(args, "--config", m.cfg.RouterConfig)
 	}
-	args = append(args, "--set", "listen.http.address="+http, "--set", "listen.grpc.address="+grpc, "--set", "admin.address="+admin,
+	args = append(args, "--set", "listen.http.address="+http, "--set", "listen.grpc.address="+grpc, "--set", "listen.extProc.address="+m.extProc(i), "--set", "listen.extProc.healthAddress=", "--set", "admin.address="+admin,
 		"--set", "scorers=["+strings.Join(list, ", ")+"]")
 	switch {
 	case m.cfg.ConfigFile != "":
@@ -118,4 +118,12 @@ func (m *machine) routerArgs(i int) []string {
 		args = append(args, "--configText", m.cfg.ConfigText)
 	}
 	return args
+}
+
+// extProc is where a router's ext_proc front listens; only the first one's may.
+func (m *machine) extProc(i int) string {
+	if i > 0 {
+		return ""
+	}
+	return m.cfg.ExtProc
 }

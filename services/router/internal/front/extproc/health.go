@@ -93,13 +93,13 @@ func serveHealth(ctx context.Context, l net.Listener, of *telemetry.Health, read
 	ready()
 	select {
 	case err := <-served:
-		return fmt.Errorf("extProc.healthAddress: serve: %w", err)
+		return fmt.Errorf("listen.extProc.healthAddress: serve: %w", err)
 	case <-ctx.Done():
 	}
 	close(h.stopped)
 	g.Stop()
 	if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
-		return fmt.Errorf("extProc.healthAddress: serve: %w", err)
+		return fmt.Errorf("listen.extProc.healthAddress: serve: %w", err)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (s *Server) Part(stdout io.Writer) (run.Part, error) {
 	}
 	opts, err := s.Options()
 	if err != nil {
-		return nil, conf.Prefix("extProc", err)
+		return nil, conf.Prefix("listen.extProc", err)
 	}
 	listener := rpc.DefaultServerConfig(s.cfg.Address)
 	g, err := rpc.NewServer("extProc", listener, s.deps.Telemetry, opts...)
@@ -62,7 +62,7 @@ func (s *Server) HealthPart(stdout io.Writer) run.Part {
 	}
 	tel := s.deps.Telemetry
 	return func(ctx context.Context, ready func()) error {
-		l, err := run.Listen(ctx, "extProc.healthAddress", s.cfg.HealthAddress)
+		l, err := run.Listen(ctx, "listen.extProc.healthAddress", s.cfg.HealthAddress)
 		if err != nil {
 			return err
 		}
