@@ -93,7 +93,7 @@ type loader struct {
 	deps      Deps
 	doc       *document
 	instances []*instance          // in order; those filled in last
-	byName    map[string]*instance // nil where a plug-in is at fault
+	byName    map[string]*instance // those of the text
 	profiles  []*route.Profile
 	contents  [][]member // of each profile, for Effective
 	handler   route.Handler

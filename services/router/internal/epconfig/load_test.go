@@ -352,3 +352,34 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// What is filled in for one profile is not there for the rest of the text to name.
+func TestFilledInIsNotDeclared(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{
+			"a scorer, in a later profile",
+			"plugins:\n- type: prefix-cache-affinity-filter\nschedulingProfiles:\n- name: a\n  plugins: [{pluginRef: prefix-cache-affinity-filter}]\n" +
+				"- name: b\n  plugins: [{pluginRef: prefix-cache-scorer}]\n",
+			`schedulingProfiles[1].plugins[0].pluginRef: there is no plug-in "prefix-cache-scorer"; it is a plug-in type, which must be declared in plugins first`,
+		},
+		{
+			"a picker, in a later profile",
+			"plugins:\n- type: queue-scorer\nschedulingProfiles:\n- name: a\n  plugins: [{pluginRef: queue-scorer}]\n" +
+				"- name: b\n  plugins: [{pluginRef: max-score-picker}]\n",
+			`schedulingProfiles[1].plugins[0].pluginRef: there is no plug-in "max-score-picker"`,
+		},
+		{
+			"a handler, in a section",
+			"plugins:\n- type: queue-scorer\nparser: {pluginRef: single-profile-handler}\n",
+			`parser.pluginRef: there is no plug-in "single-profile-handler"`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, _, err := load(head + c.text)
+			if err == nil {
+				t.Fatal("it loads")
+			}
+			contains(t, "error", err.Error(), []string{c.want})
+		})
+	}
+}

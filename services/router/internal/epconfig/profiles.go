@@ -128,7 +128,7 @@ func memberOf(members []member, in *instance) int {
 func (l *loader) unknownRef(ref *refEntry) {
 	hint := didYouMean(ref.ref, l.names())
 	for _, in := range l.instances {
-		if in.typ == ref.ref {
+		if in.typ == ref.ref && in.entry != nil {
 			hint = fmt.Sprintf("; the plug-in of that type is named %q", in.name)
 		}
 	}
@@ -228,7 +228,8 @@ func (l *loader) chooseHandler() {
 	}
 }
 
-// fillIn makes a plug-in that the text does not name, with its default parameters.
+// fillIn makes a plug-in that the text does not name, with its default parameters. It is
+// not in byName: what the text does not declare, nothing in it can refer to.
 func (l *loader) fillIn(typ string) *instance {
 	in := &instance{name: l.freeName(typ), typ: typ, used: true}
 	if t, ok := l.deps.Registry.Type(typ); ok {
@@ -240,11 +241,10 @@ func (l *loader) fillIn(typ string) *instance {
 		in.faulty = true
 	}
 	l.instances = append(l.instances, in)
-	l.byName[in.name] = in
 	return in
 }
 
-// freeName returns the name, or one like it that no plug-in has.
+// freeName returns the name, or one like it that no plug-in of the text has.
 func (l *loader) freeName(name string) string {
 	for l.byName[name] != nil {
 		name += "-default"
