@@ -295,7 +295,7 @@ func TestLists(t *testing.T) {
 func TestWatchDecisions(t *testing.T) {
 	f := newFront(t)
 	f.log.Decided(f.decider.decide(&route.Request{ID: "past", Headers: route.NoHeaders{}}, false))
-	w, err := f.RouterServiceClient.WatchDecisions(ctx, &routerv1.WatchDecisionsRequest{PastCount: 5, IncludeCandidates: true})
+	w, err := f.WatchDecisions(ctx, &routerv1.WatchDecisionsRequest{PastCount: 5, IncludeCandidates: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +307,7 @@ func TestWatchDecisions(t *testing.T) {
 	if m, err = w.Recv(); err != nil || m.GetDecision().GetRequestId() != "new" || len(m.GetDecision().GetProfiles()[0].GetCandidates()) != 3 {
 		t.Fatalf("new decision %v, %v", m, err)
 	}
-	past, err := f.RouterServiceClient.WatchDecisions(ctx, &routerv1.WatchDecisionsRequest{PastCount: 1, PastOnly: true})
+	past, err := f.WatchDecisions(ctx, &routerv1.WatchDecisionsRequest{PastCount: 1, PastOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
