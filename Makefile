@@ -62,8 +62,8 @@ endif
 race: ## Run all tests with the race detector.
 	@$(MAKE) --no-print-directory test RACE=1
 
-fuzz: ## Run every fuzz target for FUZZTIME (10s).
-	@test/setup/fuzz.sh $(FUZZTIME)
+fuzz: ## Run every fuzz target for FUZZTIME (10s); FUZZDIR=./services/router/internal/prompt for one package.
+	@test/setup/fuzz.sh $(FUZZTIME) $(FUZZDIR)
 
 bench: ## Run the benchmarks. BENCH=regexp, PKG=./internal/kit/roster for one package. Compare two runs with .tools/bin/benchstat.
 	go test -run '^$$' -bench '$(BENCH)' -benchmem $(or $(PKG),work)
