@@ -90,6 +90,9 @@ func (x *exchange) run() error {
 func (x *exchange) take() (done bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.over {
+		return true, nil // hurry has refused the request: there is no more to say
+	}
 	if !x.begun {
 		x.begun = true
 		if x.in.Observe {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -169,6 +170,21 @@ func TestHurry(t *testing.T) {
 			t.Errorf("it was answered with %v", m)
 		}
 		p.cancel()
+		r.ended("no-endpoint", 1)
+	})
+	t.Run("what was under way when nobody was there", func(t *testing.T) {
+		r := newRig(t, func(r *rig, c *Config) {
+			r.err, c.DecisionTimeout = route.ErrNoEndpoint, conf.Duration(20*time.Millisecond)
+		})
+		p := r.openNoWait(none)
+		p.headers("POST", "/v1/completions", false)
+		if m := p.recv(); m.GetImmediateResponse() == nil {
+			t.Errorf("it was answered with %v", m)
+		}
+		p.body(`{"model":"m"}`, true)
+		if m, err := p.stream.Recv(); !errors.Is(err, io.EOF) {
+			t.Errorf("after the end it was answered with %v, %v", m, err)
+		}
 		r.ended("no-endpoint", 1)
 	})
 	t.Run("the stream ends first", func(t *testing.T) {
