@@ -24,7 +24,7 @@ type Said struct {
 
 // Matched returns the share of the prompt's blocks, 0..1, that the endpoint at the
 // position is believed to hold from the start without a gap: the most that a scorer
-// said. It is false if none said anything.
+// said whose answer counts. It is false if none said anything.
 func (s Said) Matched(pos int32) (float64, bool) {
 	i, asked := slices.BinarySearch(s.Candidates, pos)
 	if !asked {
@@ -32,7 +32,7 @@ func (s Said) Matched(pos int32) (float64, bool) {
 	}
 	share, told := 0.0, false
 	for k := range s.Scores {
-		if sc := &s.Scores[k]; sc.Blocks > 0 && i < len(sc.Matched) {
+		if sc := &s.Scores[k]; sc.Verdict == Scored && sc.Blocks > 0 && i < len(sc.Matched) {
 			share, told = max(share, float64(sc.Matched[i])/float64(sc.Blocks)), true
 		}
 	}

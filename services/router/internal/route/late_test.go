@@ -2,6 +2,7 @@ package route_test
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"testing"
 
@@ -125,5 +126,19 @@ func TestALateFilterThatLeavesNobody(t *testing.T) {
 		if d := g.Decide(t.Context(), request()); !errors.Is(d.Err, c.want) || len(g.l.all) != 0 {
 			t.Errorf("%s: error %v, reservations %v", name, d.Err, g.l.all)
 		}
+	}
+}
+
+// An answer that breaks the rules is not believed in part either.
+func TestFiltersAfterScoringGoByAnswersThatCount(t *testing.T) {
+	broken := float32(math.NaN())
+	f := &fan{answers: answers{matches([]float32{broken, 0, broken, 0}, 9, 9, 9, 9), matches([]float32{1, 0, 1, 0}, 0, 0, 9, 0)}}
+	g := newRig(t, f, with{scorers: scorers(1, 1), filters: []route.Filter{holders{"holders", .8}}}, make([]pod, 4)...)
+	d := g.Decide(t.Context(), request())
+	if d.Err != nil || d.Results[0].Scores[0].Verdict != route.Failed {
+		t.Fatalf("error %v, decision %+v", d.Err, d.Results[0])
+	}
+	if diff := cmp.Diff([]int32{2}, d.Results[0].Candidates); diff != "" {
+		t.Error(diff)
 	}
 }
