@@ -81,6 +81,7 @@ func TestTreeFaults(t *testing.T) {
 		{"neither", tree("  parameters: {current: {}}\n"), []string{"parameters.current: either pluginRef or decisionTree must be given"}},
 		{"unknown field", tree("  parameters: {current: {pluginref: low-queue-filter}, nextOnSucces: {}}\n"), []string{`unknown parameter of decision-tree-filter; did you mean "nextOnSuccess"?`}},
 		{"unknown field in a node", tree("  parameters: {current: {plugin: low-queue-filter}}\n"), []string{`unknown field "plugin"`, "either pluginRef or"}},
+		{"a field twice in a node", tree("  parameters: {current: {decisionTree: {current: {pluginRef: low-queue-filter}, CURRENT: {pluginRef: least-queue-filter}}}}\n"), []string{`parameters.current.decisionTree: "CURRENT" is the same field as "current"`}},
 		{"nested without current", tree("  parameters: {current: {decisionTree: {nextOnSuccess: {pluginRef: low-queue-filter}}}}\n"), []string{"current.decisionTree: a decision tree must have a current filter"}},
 		{"undefined", tree("  parameters: {current: {pluginRef: low-queue}}\n"), []string{`parameters.current.pluginRef: there is no plug-in "low-queue"; did you mean "low-queue-filter"?`}},
 		{"no filter", tree("  parameters: {current: {pluginRef: queue-scorer}}\n"), []string{`plug-in "queue-scorer" is a scorer, and only filters may stand in a decision tree`}},

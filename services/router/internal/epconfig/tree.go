@@ -115,13 +115,19 @@ func (b *treeBuilder) fields(key string, at *yaml.Node, known ...string) map[str
 		b.p.failed = true
 		return nil
 	}
-	fields := map[string]*yaml.Node{}
+	fields, spelled := map[string]*yaml.Node{}, map[string]string{}
 	for _, k := range m.keys {
 		got, found := resolve(k).Value, false
 		for _, name := range known {
-			if strings.EqualFold(name, got) {
-				fields[name], found = m.get(got), true
+			if !strings.EqualFold(name, got) {
+				continue
 			}
+			found = true
+			if first, twice := spelled[name]; twice {
+				b.p.Fault(k, key, "%q is the same field as %q", got, first)
+				continue
+			}
+			spelled[name], fields[name] = got, m.get(got)
 		}
 		if !found {
 			b.p.Fault(k, key, "unknown field %q%s", got, didYouMeanOr(got, known))
