@@ -33,7 +33,7 @@ type configuration struct {
 	text      []byte           // what it was loaded from
 	loadedAt  time.Time
 	loads     uint64
-	refused   []byte // text of the last refusal
+	refused   []byte // text of the last refusal; nil: there was no text
 	refusal   epconfig.Faults
 	refusedAt time.Time // zero: the newest attempt was not refused
 }
@@ -89,7 +89,7 @@ func (c *configuration) known(text []byte) bool {
 	if c.refusedAt.IsZero() {
 		return bytes.Equal(text, c.text)
 	}
-	return bytes.Equal(text, c.refused)
+	return c.refused != nil && bytes.Equal(text, c.refused)
 }
 
 func (c *configuration) accept(loaded *epconfig.Loaded, text []byte) {

@@ -140,10 +140,14 @@ func TestReplace(t *testing.T) {
 	want("the good one again", "profile-2", 4, 3, 1)
 	r.replace(nil, os.ErrNotExist, false)
 	want("the file is gone", "profile-2", 4, 3, 2, "file does not exist")
+	r.replace([]byte{}, nil, false)
+	want("the file is there and empty", "profile-2", 4, 3, 3, "the file is empty")
+	r.replace([]byte{}, nil, false)
+	want("the file is empty still", "profile-2", 4, 3, 3, "the file is empty")
 	r.replace([]byte(" \n"), nil, false)
-	want("the file is emptied", "profile-2", 4, 3, 3, "the file is empty")
+	want("the file is a blank line", "profile-2", 4, 3, 4, "the file is empty")
 	r.replace(numbered(4), nil, false)
-	want("a good one", "profile-4", 5, 4, 3)
+	want("a good one", "profile-4", 5, 4, 4)
 }
 
 // B124, D: a text that does not load at the start ends the router.
