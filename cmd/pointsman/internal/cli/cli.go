@@ -75,9 +75,9 @@ func list(all []command) string {
 	return b.String()
 }
 
-// parse reads a command's flags and refuses left-over arguments.
+// parse reads the flags of a command that has nothing else.
 func parse(fs *flag.FlagSet, args []string, stdout io.Writer) error {
-	if err := parseFlags(fs, args, stdout); err != nil {
+	if err := parseFlags(fs, "", args, stdout); err != nil {
 		return err
 	}
 	if fs.NArg() > 0 {
@@ -86,8 +86,8 @@ func parse(fs *flag.FlagSet, args []string, stdout io.Writer) error {
 	return nil
 }
 
-// parseFlags reads a command's flags.
-func parseFlags(fs *flag.FlagSet, args []string, stdout io.Writer) error {
+// parseFlags reads a command's flags; operands is what its help shows behind them.
+func parseFlags(fs *flag.FlagSet, operands string, args []string, stdout io.Writer) error {
 	fs.SetOutput(io.Discard)
 	err := fs.Parse(args)
 	if err == nil {
@@ -95,7 +95,7 @@ func parseFlags(fs *flag.FlagSet, args []string, stdout io.Writer) error {
 	}
 	if errors.Is(err, flag.ErrHelp) {
 		fs.SetOutput(stdout)
-		fmt.Fprintf(stdout, "pointsman %s\n\nFlags:\n", fs.Name())
+		fmt.Fprintf(stdout, "usage: pointsman %s [flags]%s\n\nFlags:\n", fs.Name(), operands)
 		fs.PrintDefaults()
 		return err
 	}

@@ -56,14 +56,15 @@ type configFile struct {
 func readConfigFile(name string, args []string, stdout io.Writer) (*configFile, error) {
 	fs := flag.NewFlagSet("config "+name, flag.ContinueOnError)
 	f := &configFile{router: routerFlags(fs)}
-	fs.Lookup("router").Usage = "gRPC `address` of a router that shall check it with the scorers that it has; without one, the types of this version are known"
+	asks := fs.Lookup("router")
+	asks.Usage, asks.DefValue = "gRPC `address` of a router that shall check it with the scorers that it has; without one, the types of this version are known", ""
 	fs.StringVar(&f.unchecked, "scorer-types", "", "scorer `types` of your own services, with commas: let through without being checked")
 	// The file may stand before the flags as well as behind them.
 	var files []string
 	if len(args) > 0 && (args[0] == "-" || !strings.HasPrefix(args[0], "-")) {
 		files, args = append(files, args[0]), args[1:]
 	}
-	if err := parseFlags(fs, args, stdout); err != nil {
+	if err := parseFlags(fs, " FILE", args, stdout); err != nil {
 		return nil, err
 	}
 	files = append(files, fs.Args()...)

@@ -83,7 +83,7 @@ func parse(args []string, stdout io.Writer) (Config, error) {
 	switch err := fs.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		fs.SetOutput(stdout)
-		fmt.Fprint(stdout, "pointsman up\n\nFlags:\n")
+		fmt.Fprint(stdout, "usage: pointsman up [flags]\n\nFlags:\n")
 		fs.PrintDefaults()
 		return c, err
 	case err != nil:

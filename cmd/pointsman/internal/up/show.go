@@ -92,6 +92,9 @@ func (m *machine) printAddresses() {
 	for i := range m.cfg.Routers {
 		fmt.Fprintf(w, "  %-9s OpenAI API http://%s/v1   gRPC %s   metrics http://%s/metrics\n", routerName(i),
 			m.book.get(routerName(i)+"/http"), m.book.get(routerName(i)+"/grpc"), m.book.get(routerName(i)+"/admin"))
+		if m.extProc(i) != "" {
+			fmt.Fprintf(w, "  %-9s ext_proc %s, over TLS\n", "", m.book.get(routerName(i)+"/extProc"))
+		}
 	}
 	for i := range m.cfg.Servers {
 		fmt.Fprintf(w, "  %-9s http://%s\n", fmt.Sprintf("server-%d", i+1), m.book.get(serverName(i)))

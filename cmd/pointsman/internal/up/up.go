@@ -2,12 +2,14 @@ package up
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -42,7 +44,11 @@ func Run(ctx context.Context, args []string, stdout io.Writer) error {
 	g.Add("scorer-kv", m.book.service("scorer-kv", scorerkv.Run, m.scorerArgs, "grpc"))
 	g.Add("prefix-indexer", m.book.service("prefix-indexer", prefixindexer.Run, m.scorerArgs, "grpc"))
 	for i := range cfg.Routers {
-		g.Add(routerName(i), m.book.service(routerName(i), router.Run, func() []string { return m.routerArgs(i) }, "http", "grpc", "admin"))
+		listeners := []string{"http", "grpc", "admin"}
+		if m.extProc(i) != "" {
+			listeners = append(listeners, "extProc")
+		}
+		g.Add(routerName(i), inFlags(m.book.service(routerName(i), router.Run, func() []string { return m.routerArgs(i) }, listeners...)))
 	}
 	g.Add("hangup", m.hangup)
 	g.Add("ready", m.waitReady)
@@ -118,6 +124,22 @@ func (m *machine) routerArgs(i int) []string {
 		args = append(args, "--configText", m.cfg.ConfigText)
 	}
 	return args
+}
+
+// inFlags makes a router tell of an address that is taken by the flag that gave it.
+func inFlags(part run.Part) run.Part {
+	var pairs []string
+	for _, f := range [][2]string{{"listen.http.address", "--http"}, {"listen.grpc.address", "--grpc"}, {"listen.extProc.address", "--extProc"}, {"admin.address", "--admin"}} {
+		pairs = append(pairs, "--set "+f[0]+"=", f[1]+" ", f[0], f[1])
+	}
+	flags := strings.NewReplacer(pairs...)
+	return func(ctx context.Context, ready func()) error {
+		err := part(ctx, ready)
+		if errors.Is(err, syscall.EADDRINUSE) {
+			return errors.New(flags.Replace(err.Error()))
+		}
+		return err
+	}
 }
 
 // extProc is where a router's ext_proc front listens; only the first one's may.

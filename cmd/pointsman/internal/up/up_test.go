@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -43,7 +44,7 @@ func TestUp(t *testing.T) {
 	ctx, interrupt := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- Run(ctx, []string{"--servers", "2", "--routers", "2", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--speed", "20", "--log", "error"}, &out)
+		ended <- Run(ctx, []string{"--servers", "2", "--routers", "2", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--extProc", "127.0.0.1:0", "--speed", "20", "--log", "error"}, &out)
 	}()
 	kittest.Eventually(t, "the addresses to be printed", func() bool {
 		select {
@@ -56,6 +57,9 @@ func TestUp(t *testing.T) {
 	found := regexp.MustCompile(`router-[12] +OpenAI API (http://\S+)/v1`).FindAllStringSubmatch(out.String(), -1)
 	if len(found) != 2 {
 		t.Fatalf("addresses of two routers are not in:\n%s", out.String())
+	}
+	if strings.Count(out.String(), " ext_proc 127.0.0.1:") != 1 {
+		t.Errorf("the address of one ext_proc front is not in:\n%s", out.String())
 	}
 	for _, f := range found {
 		tr := &http.Transport{}
@@ -89,5 +93,28 @@ func TestFlags(t *testing.T) {
 	err := Run(context.Background(), []string{"--log", "loud"}, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "loud") {
 		t.Errorf("log level: %v", err)
+	}
+}
+
+// An address that is taken is told of by the flag that gave it.
+func TestAddressTaken(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	flags := map[string]string{"--http": "127.0.0.1:0", "--grpc": "127.0.0.1:0", "--extProc": "127.0.0.1:0", "--admin": "127.0.0.1:0"}
+	for flag := range flags {
+		args := []string{"--servers", "1", "--log", "error"}
+		for f, address := range flags {
+			if f == flag {
+				address = l.Addr().String()
+			}
+			args = append(args, f, address)
+		}
+		err := Run(context.Background(), args, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), "another with "+flag+" HOST:PORT") || strings.Contains(err.Error(), "address:") || strings.Contains(err.Error(), "--set") {
+			t.Errorf("%s: %v", flag, err)
+		}
 	}
 }
