@@ -5,8 +5,11 @@ import (
 	"io"
 	"testing"
 
+	filter "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	extproc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/pointsman/pointsman/services/router/internal/front/extproc/wire"
 )
@@ -44,6 +47,54 @@ func play(b testing.TB, size int) *played {
 		p.in = append(p.in, mem.BufferSlice{mem.SliceBuffer(m)})
 	}
 	return p
+}
+
+// playNoWait is a proxy that sends a body of two parts without waiting.
+func playNoWait(t testing.TB) *played {
+	p := &played{ctx: context.Background()}
+	body := func(text string, end bool) *extproc.ProcessingRequest {
+		return &extproc.ProcessingRequest{Request: &extproc.ProcessingRequest_RequestBody{RequestBody: &extproc.HttpBody{Body: []byte(text), EndOfStream: end}}}
+	}
+	for _, m := range []*extproc.ProcessingRequest{
+		{
+			Request: &extproc.ProcessingRequest_RequestHeaders{RequestHeaders: &extproc.HttpHeaders{
+				Headers: headerMap([]string{":method", "POST", ":path", "/v1/completions", "content-type", "application/json"}),
+			}},
+			ProtocolConfig: &extproc.ProtocolConfiguration{
+				RequestBodyMode: filter.ProcessingMode_STREAMED, SendBodyWithoutWaitingForHeaderResponse: true,
+			},
+		},
+		body(`{"model":"m",`, false), body(`"prompt":"x"}`, true),
+	} {
+		out, err := proto.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.in = append(p.in, mem.BufferSlice{mem.SliceBuffer(out)})
+	}
+	return p
+}
+
+// An exchange whose body came in time is used again as any other is: nothing is left
+// that would decide in a hurry.
+func TestExchangesThatDidNotHurryAreUsedAgain(t *testing.T) {
+	s, err := instantServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := new(exchange)
+	x.begin(s, playNoWait(t))
+	if err := x.run(); err != nil {
+		t.Fatal(err)
+	}
+	x.clean = true
+	if x.decision == nil || x.basis != byBody || x.hold != nil {
+		t.Errorf("decision %v by %s, to be hurried: %t", x.decision, basisNames[x.basis], x.hold != nil)
+	}
+	x.end()
+	if x.s != nil {
+		t.Error("it was not made ready for another stream")
+	}
 }
 
 // BenchmarkExchange measures the front without gRPC.

@@ -66,8 +66,8 @@ func (x *exchange) more() bool {
 // settle decides on the request with what there is of its body. part is true if that
 // may not be all.
 func (x *exchange) settle(part bool) *failure {
-	if x.hold != nil {
-		x.hold.Stop()
+	if x.hold != nil && x.hold.Stop() {
+		x.hold = nil // hurry is not called, so the exchange can be used again
 	}
 	if x.head.hasSubset {
 		x.asked.subset.Addresses = x.head.subset
