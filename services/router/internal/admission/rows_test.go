@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 	"github.com/pointsman/pointsman/services/router/internal/route/routetest"
@@ -191,5 +193,31 @@ func TestH34_concurrency_as_a_filter(t *testing.T) {
 	}
 	if got := f.Filter(cycle(t, sent(12, 4)), routetest.Positions(1)); len(got) != 0 {
 		t.Error("120 tokens of 100 and a fifth were kept: it must leave nobody")
+	}
+}
+
+// Filtering is on the path of every request: it needs no room of its own, and leaves all
+// as they are if nobody has room.
+func TestTheUtilizationFilterKeepsInPlace(t *testing.T) {
+	u := utilization(t, func(*UtilizationConfig) {})
+	for _, c := range []struct {
+		name string
+		pods []pod
+		want []int32
+	}{
+		{"some", []pod{at(9, 0), at(0, 0), at(0, .9), at(1, .1)}, []int32{1, 3}},
+		{"nobody", []pod{at(9, 0), at(0, .9), at(5, .1)}, []int32{0, 1, 2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cy, all, in := cycle(t, c.pods...), routetest.Positions(len(c.pods)), make([]int32, len(c.pods))
+			var got []int32
+			allocations := testing.AllocsPerRun(10, func() {
+				copy(in, all)
+				got = u.Filter(cy, in)
+			})
+			if d := cmp.Diff(c.want, got); d != "" || allocations != 0 {
+				t.Errorf("%v allocations, %s", allocations, d)
+			}
+		})
 	}
 }

@@ -162,7 +162,7 @@ func (u *Utilization) Saturation(c *route.Cycle, candidates []int32) (float64, b
 
 // Filter implements route.Filter.
 func (u *Utilization) Filter(c *route.Cycle, in []int32) []int32 {
-	room := make([]int32, 0, len(in))
+	room := in[:0]
 	for _, pos := range in {
 		f := u.figures(c, pos)
 		if f.waiting < u.queueRoom && f.kv < u.kvRoom && f.running < 1+u.cfg.Headroom {
@@ -170,7 +170,7 @@ func (u *Utilization) Filter(c *route.Cycle, in []int32) []int32 {
 		}
 	}
 	if len(room) == 0 {
-		return in
+		return in // nothing was written into it
 	}
 	return room
 }
