@@ -20,8 +20,11 @@ func TestNewerTypes(t *testing.T) {
 		{"label selector by its older name", "- type: by-label-selector\n  parameters: {matchLabels: {app: vllm}}\n", want{check: filters("by-label-selector")}},
 		{"label selector at fault", "- type: label-selector-filter\n  parameters:\n    matchLabels: {a: 1}\n    matchExpressions:\n    - {key: zone, operator: in, values: [b]}\n    - {kee: x}\n", want{errs: []string{
 			`plugins[0].parameters.matchLabels.a: must be a text, not the number 1; put it in quotes`,
-			`plugins[0].parameters.matchExpressions.operator: is spelt In`,
-			`plugins[0].parameters.matchExpressions.kee: unknown field; did you mean "key"?`,
+			`plugins[0].parameters.matchExpressions[0].operator: is spelt In`,
+			`plugins[0].parameters.matchExpressions[1].kee: unknown field; did you mean "key"?`,
+		}}},
+		{"label selector with all sorts of wrong conditions", "- type: label-selector-filter\n  parameters:\n    matchLabels: {a: 1}\n    matchExpressions:\n    - {key: zone, operator: in, values: [b]}\n    - {operator: Exists}\n", want{errs: []string{
+			`:6:22: plugins[0].parameters.matchLabels.a: must be a text`, `matchExpressions[0].operator: is spelt In`, `:9:7: plugins[0].parameters.matchExpressions[1]: key is missing`,
 		}}},
 		{"label selector with wrong conditions", "- type: label-selector-filter\n  parameters:\n    matchExpressions:\n    - {key: zone, operator: In}\n    - {operator: Exists}\n", want{errs: []string{"matchExpressions[0]: operator In needs values", "matchExpressions[1]: key is missing"}}},
 

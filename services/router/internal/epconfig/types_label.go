@@ -1,6 +1,7 @@
 package epconfig
 
 import (
+	"fmt"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -110,29 +111,43 @@ func (p *Params) requirements() []filter.Requirement {
 	faults := len(p.report.faults)
 	items, _ := p.report.list(at, join(p.path, matchExpressions))
 	var all []filter.Requirement
-	for _, item := range items {
-		m := p.report.mapping(item, join(p.path, matchExpressions))
-		if m == nil {
+	for i, item := range items {
+		before := len(p.report.faults)
+		key := fmt.Sprintf("%s[%d]", matchExpressions, i)
+		r, ok := p.requirement(item, key)
+		if !ok {
 			continue
 		}
-		p.report.only(m, "key", "operator", "values")
-		r := filter.Requirement{}
-		if n := m.get("key"); n != nil {
-			r.Key = p.report.text(n, join(p.path, matchExpressions+".key"))
-		}
-		if n := m.get("operator"); n != nil {
-			r.Operator = filter.Operator(p.report.text(n, join(p.path, matchExpressions+".operator")))
-			for _, known := range filter.Operators() { // as the reference, no case of ours
-				if strings.EqualFold(string(known), string(r.Operator)) && known != r.Operator {
-					p.Fault(n, matchExpressions+".operator", "is spelt %s", known)
-				}
-			}
-		}
-		if n := m.get("values"); n != nil {
-			r.Values = p.texts(n, matchExpressions+".values")
+		if err := r.Validate(); err != nil && len(p.report.faults) == before {
+			p.Fault(item, key, "%v", err)
 		}
 		all = append(all, r)
 	}
 	p.failed = p.failed || len(p.report.faults) > faults
 	return all
+}
+
+// requirement reads one of matchExpressions; false if it is no mapping.
+func (p *Params) requirement(item *yaml.Node, key string) (r filter.Requirement, ok bool) {
+	path := p.path + "." + key
+	m := p.report.mapping(item, path)
+	if m == nil {
+		return r, false
+	}
+	p.report.only(m, "key", "operator", "values")
+	if n := m.get("key"); n != nil {
+		r.Key = p.report.text(n, join(path, "key"))
+	}
+	if n := m.get("operator"); n != nil {
+		r.Operator = filter.Operator(p.report.text(n, join(path, "operator")))
+		for _, known := range filter.Operators() { // as the reference, no case of ours
+			if strings.EqualFold(string(known), string(r.Operator)) && known != r.Operator {
+				p.Fault(n, join(key, "operator"), "is spelt %s", known)
+			}
+		}
+	}
+	if n := m.get("values"); n != nil {
+		r.Values = p.texts(n, key+".values")
+	}
+	return r, true
 }
