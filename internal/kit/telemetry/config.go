@@ -20,7 +20,7 @@ type Config struct {
 type LogConfig struct {
 	// Level is the lowest level written: debug, info, warn or error. Default info. Debug writes per request.
 	Level string `yaml:"level"`
-	// Format is text (default) or json (for log pipelines).
+	// Format is one of text (default) and json (for log pipelines).
 	Format string `yaml:"format"`
 }
 

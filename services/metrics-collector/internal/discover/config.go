@@ -12,8 +12,8 @@ import (
 type Config struct {
 	// List are the endpoints and names of the configuration itself.
 	List `yaml:",inline"`
-	// EndpointsFile is a YAML file with the keys endpoints and dns, and those of Policy,
-	// read anew whenever it changes. Default none.
+	// EndpointsFile is a YAML file with the keys endpoints, dns, objectives, rewrites,
+	// models and criticalModels, read anew whenever it changes. Default none.
 	EndpointsFile string `yaml:"endpointsFile"`
 	// Defaults hold for endpoints that do not say otherwise.
 	Defaults DefaultsConfig `yaml:"defaults"`

@@ -53,8 +53,8 @@ type Traits struct {
 	Scheme string `yaml:"scheme"`
 	// Labels are told to routers and scorers as they are.
 	Labels map[string]string `yaml:"labels"`
-	// Engine is vllm, sglang, trtllm-serve or triton-tensorrt-llm. Default: the label
-	// llm-d.ai/engine-type, or else what the page looks like.
+	// Engine is one of vllm, sglang, trtllm-serve and triton-tensorrt-llm. Default: the
+	// label llm-d.ai/engine-type, or else what the page looks like.
 	Engine string `yaml:"engine"`
 	// Models and adapters on offer. Default: asked of the endpoint.
 	Models []string `yaml:"models"`

@@ -87,7 +87,7 @@ type ModelConfig struct {
 type ModelTargetConfig struct {
 	// Name is the model's name on the endpoints. Required.
 	Name string `yaml:"name"`
-	// Weight as in TargetConfig, but at least 1.
+	// Weight as among the targets of rewrites, but at least 1.
 	Weight *int64 `yaml:"weight"`
 }
 

@@ -48,7 +48,7 @@ type ScorerConfig struct {
 	Timeout conf.Duration `yaml:"timeout"`
 	// FailurePolicy is Ignore or Fail. Default Ignore.
 	FailurePolicy FailurePolicy `yaml:"failurePolicy"`
-	// Transport is auto, stream or unary. Default auto.
+	// Transport is one of auto, stream and unary. Default auto.
 	Transport Transport `yaml:"transport"`
 	// PromptText allows sending prompts, which are user data, to a scorer that asks
 	// for them. Default false: such a scorer is refused.
