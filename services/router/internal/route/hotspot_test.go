@@ -77,33 +77,40 @@ func TestB130ASharedPrefixLeavesNobodyIdle(t *testing.T) {
 	}
 }
 
-// B140: 512 unrelated prompts at a time, of all lengths, for 5 endpoints.
+// B140: 512 unrelated prompts at a time, of all lengths, for 5 endpoints. Nobody holds
+// anything of them, and nobody is preferred.
 func TestB140UnrelatedPromptsSpreadEvenly(t *testing.T) {
-	f := newFleet(t, 5, 2, 2, 3)
-	f.slots, f.kv = 128, .007
-	f.takes = func(*job) time.Duration { return time.Second + time.Duration(f.rand.Int64N(int64(3*time.Second))) }
-	f.scored = func(c *route.Cycle) []route.Scores {
-		return []route.Scores{compared(c, c.Snapshot.Waiting), room(c), each(len(f.pods), func(int) float32 { return 0 })}
-	}
 	const requests = 5000
-	sent := 0
-	next := func(*job) {
-		if sent++; sent <= requests {
-			f.send(&route.Request{ID: fmt.Sprint(sent)})
+	run := func(prefix ...float32) []int {
+		f := newFleet(t, 5, 2, 2, 3)
+		f.slots, f.kv = 128, .007
+		f.takes = func(*job) time.Duration { return time.Second + time.Duration(f.rand.Int64N(int64(3*time.Second))) }
+		f.scored = func(c *route.Cycle) []route.Scores {
+			return []route.Scores{compared(c, c.Snapshot.Waiting), room(c), each(5, func(pos int) float32 { return prefix[pos] })}
 		}
-	}
-	f.ended = next
-	f.scrape()
-	for range 512 {
-		next(nil)
-	}
-	for sent < requests {
-		f.pass(100 * time.Millisecond)
-	}
-	for pos, n := range f.picks() {
-		if n < requests/5*8/10 || n > requests/5*12/10 {
-			t.Errorf("endpoint %d has %d of %d: %v", pos, n, requests, f.picks())
+		sent := 0
+		next := func(*job) {
+			if sent++; sent <= requests {
+				f.send(&route.Request{ID: fmt.Sprint(sent)})
+			}
 		}
+		f.ended = next
+		f.scrape()
+		for range 512 {
+			next(nil)
+		}
+		for sent < requests {
+			f.pass(100 * time.Millisecond)
+		}
+		return f.picks()
+	}
+	even := run(0, 0, 0, 0, 0)
+	if slices.Min(even) < requests/5*8/10 || slices.Max(even) > requests/5*12/10 {
+		t.Errorf("of %d, endpoints have %v", requests, even)
+	}
+	// The report's three that take everything, by points for what nobody holds.
+	if uneven := run(1, 1, 1, 0, 0); slices.Min(uneven) >= requests/5*8/10 {
+		t.Errorf("of %d, endpoints have %v in spite of points for three: the test shows nothing", requests, uneven)
 	}
 }
 
