@@ -9,7 +9,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -126,17 +125,20 @@ func (m *machine) routerArgs(i int) []string {
 	return args
 }
 
-// inFlags makes a router tell of an address that is taken by the flag that gave it.
+// inFlags makes a router tell of an address that it cannot listen on by the flag that gave it.
 func inFlags(part run.Part) run.Part {
 	var pairs []string
 	for _, f := range [][2]string{{"listen.http.address", "--http"}, {"listen.grpc.address", "--grpc"}, {"listen.extProc.address", "--extProc"}, {"admin.address", "--admin"}} {
-		pairs = append(pairs, "--set "+f[0]+"=", f[1]+" ", f[0], f[1])
+		pairs = append(pairs, "--set "+f[0]+"=", f[1]+" ", f[0]+": listen on ", f[1]+": listen on ")
 	}
 	flags := strings.NewReplacer(pairs...)
 	return func(ctx context.Context, ready func()) error {
 		err := part(ctx, ready)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return errors.New(flags.Replace(err.Error()))
+		if err == nil {
+			return nil
+		}
+		if said := flags.Replace(err.Error()); said != err.Error() {
+			return errors.New(said)
 		}
 		return err
 	}

@@ -96,8 +96,8 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// An address that is taken is told of by the flag that gave it.
-func TestAddressTaken(t *testing.T) {
+// An address that cannot be listened on is told of by the flag that gave it.
+func TestBadAddress(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -116,5 +116,9 @@ func TestAddressTaken(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "another with "+flag+" HOST:PORT") || strings.Contains(err.Error(), "address:") || strings.Contains(err.Error(), "--set") {
 			t.Errorf("%s: %v", flag, err)
 		}
+	}
+	err = Run(context.Background(), []string{"--servers", "1", "--log", "error", "--http", "8080", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "--http: listen on 8080: missing port") {
+		t.Errorf("no host: %v", err)
 	}
 }
