@@ -3,6 +3,7 @@ package route_test
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -126,6 +127,45 @@ func TestRoutersAllowForEachOther(t *testing.T) {
 		if n > 10 {
 			t.Errorf("%s got %d of 63: %v", id, n, total)
 		}
+	}
+}
+
+// What this router has picked since scoring is not news of the others: they are taken
+// to have picked as much besides, less what was heard of them.
+func TestOwnPicksAreNotThoseOfOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		heard int
+		want  []float64 // totals, ascending
+	}{
+		"nothing heard":  {0, []float64{.8, .8, 1}},
+		"all heard":      {2, []float64{.8, .8, 1}},
+		"more than that": {3, []float64{.7, .8, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var g *rig
+			nested := false
+			f := &fan{answers: answers{func(*route.Cycle, []int32) route.Scores {
+				return route.Scores{Verdict: route.Scored, Values: []float32{1, 1, 1}, RequestsPerPoint: 10}
+			}}}
+			f.before = func(context.Context) {
+				if nested {
+					return
+				}
+				nested = true
+				var picked [2]roster.ID
+				for i := range picked {
+					picked[i] = g.Decide(context.Background(), request()).Endpoint.ID
+				}
+				for i := range c.heard {
+					g.r.Pick("other", uint64(i), picked[i%2], 0, g.r.Now())
+				}
+			}
+			g = newRigDeps(t, route.Deps{Fan: f, FanTimeout: 60_000_000_000, OtherRouters: func() int { return 1 }}, with{scorers: scorers(1)}, pod{}, pod{}, pod{})
+			d := g.Decide(t.Context(), request())
+			if diff := cmp.Diff(c.want, slices.Sorted(slices.Values(d.Results[0].Totals)), approx()); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

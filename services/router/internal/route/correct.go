@@ -15,21 +15,22 @@ import (
 // q = (1 − score) × R + Δ, and then 1 − (q − least q) / max(R, most q − least q).
 //
 // Δ is the growth of the requests in flight since scoring, as far as it was heard
-// of, and for what was not: unheard.
+// of, and for what was not: unheard. Of what was heard of, only what others have
+// picked makes up for that.
 //
 // Totals are also rounded to 2^-40 of the weights, so that sums which differ only
 // by the order of their additions are ties.
-func (s *Scheduler) correct(c *Cycle, res *ProfileResult, then []int64, sum weighed) {
+func (s *Scheduler) correct(c *Cycle, res *ProfileResult, asked before, sum weighed) {
 	n := len(res.Candidates)
-	now, then := res.InFlight[:n], then[:n]
-	unheard := s.unheard(c, res)
+	now, then := res.InFlight[:n], asked.inFlight[:n]
+	unheard, own := s.unheard(c, res, asked.picks)
 	moved := false
 	first := int64(0)
 	for i, pos := range res.Candidates {
 		now[i] = c.Snapshot.InFlight(int(pos))
 		then[i] = now[i] - then[i] // from here on: Δ
 		if unheard != nil {
-			then[i] += max(0, unheard[i]-max(0, then[i]))
+			then[i] += max(0, unheard[i]-max(0, then[i]-own[i]))
 		}
 		if i == 0 {
 			first = then[0]

@@ -10,6 +10,12 @@ import (
 // fall back on.
 const minRanked = 4
 
+// before is how things stood when the scorers were asked.
+type before struct {
+	inFlight []int64 // per candidate
+	picks    uint64  // that this router had made
+}
+
 // runProfile filters, scores, picks and reserves.
 func (s *Scheduler) runProfile(ctx context.Context, f *frame, p *Profile, in eligible) *ProfileResult {
 	c := &f.cycle
@@ -21,19 +27,19 @@ func (s *Scheduler) runProfile(ctx context.Context, f *frame, p *Profile, in eli
 	if res.Err = filter(c, res); res.Err != nil {
 		return res
 	}
-	then := s.borrow(len(res.Candidates))
-	defer s.scratch.Put(then)
-	inFlight(c, res.Candidates, *then)
+	counts := s.borrow(len(res.Candidates))
+	defer s.scratch.Put(counts)
+	then := before{*counts, s.picks.Load()}
+	inFlight(c, res.Candidates, then.inFlight)
 	sum, err := s.score(ctx, c, res)
 	if err != nil {
 		res.Err = err
 		return res
 	}
-	stay := *then
-	if res.Err = filterLate(c, res, &stay); res.Err != nil {
+	if res.Err = filterLate(c, res, &then.inFlight); res.Err != nil {
 		return res
 	}
-	s.pick(c, res, stay, sum, ranked)
+	s.pick(c, res, then, sum, ranked)
 	return res
 }
 
@@ -86,7 +92,7 @@ func (s *Scheduler) score(ctx context.Context, c *Cycle, res *ProfileResult) (we
 
 // pick ranks the candidates by what is in flight now and, unless it is a dry run,
 // reserves the first. Dry runs take the lock too: they read what it guards.
-func (s *Scheduler) pick(c *Cycle, res *ProfileResult, then []int64, sum weighed, ranked []int32) {
+func (s *Scheduler) pick(c *Cycle, res *ProfileResult, then before, sum weighed, ranked []int32) {
 	s.pickMu.Lock()
 	defer s.pickMu.Unlock()
 	if res.LeastLoad {

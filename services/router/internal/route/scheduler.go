@@ -85,8 +85,9 @@ type Scheduler struct {
 	// pickMu makes reading the counts in flight, picking by them and reserving the
 	// pick one step, so that the next pick sees this one.
 	pickMu sync.Mutex
-	recent []recentPick // own picks, oldest first; for unheard
-	guess  []int64      // of unheard
+	recent []recentPick  // own picks, oldest first; for unheard
+	guess  []int64       // of unheard
+	picks  atomic.Uint64 // of this router, ever; written under pickMu
 }
 
 // NewScheduler returns a Scheduler without a configuration. It is an error if a

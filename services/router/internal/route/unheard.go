@@ -26,17 +26,18 @@ type recentPick struct {
 // unheard estimates, per candidate, the picks that other routers have made and that
 // have not been heard of yet: routers that share a pool's traffic see the same
 // picture a moment late, so each does now what this one does. With k routers that
-// is k−1 times this router's own picks within the time of hearing. Nil for one
-// router or no picks. It is called under pickMu; the slice is good until the next
-// call.
-func (s *Scheduler) unheard(c *Cycle, res *ProfileResult) []int64 {
+// is k−1 times this router's own picks within the time of hearing. own is how many of
+// those it has made since there were as many as picks. Nil for one router or no picks.
+// It is called under pickMu; the slices are good until the next call.
+func (s *Scheduler) unheard(c *Cycle, res *ProfileResult, picks uint64) (guess, own []int64) {
 	others := s.others()
 	if others == 0 || len(s.recent) == 0 {
-		return nil
+		return nil, nil
 	}
 	// What was picked after this request's scorers were asked they cannot know of,
 	// however long ago that is; and a hearing before that others had not heard of.
 	since := c.Now - int64(s.hearing())
+	n, later := len(res.Candidates), int(s.picks.Load()-picks) //nolint:gosec // as many as fit into the time of a decision
 	counts := s.guess[:0]
 	for i := len(s.recent) - 1; i >= 0 && s.recent[i].at >= since; i-- {
 		pos, in := c.Snapshot.Table.Position(s.recent[i].endpoint)
@@ -48,15 +49,18 @@ func (s *Scheduler) unheard(c *Cycle, res *ProfileResult) []int64 {
 			continue
 		}
 		if len(counts) == 0 {
-			counts = append(counts, make([]int64, len(res.Candidates))...)
+			counts = append(counts, make([]int64, 2*n)...)
 		}
 		counts[at] += others
+		if len(s.recent)-i <= later {
+			counts[n+at]++
+		}
 	}
 	s.guess = counts
 	if len(counts) == 0 {
-		return nil
+		return nil, nil
 	}
-	return counts
+	return counts[:n], counts[n:]
 }
 
 // hearing is how long a pick takes to be heard of.
@@ -81,4 +85,5 @@ func (s *Scheduler) remember(id roster.ID) {
 		s.recent = append(s.recent[:0], s.recent[mostRecent/2:]...)
 	}
 	s.recent = append(s.recent, recentPick{s.deps.Roster.Now(), id})
+	s.picks.Add(1)
 }
