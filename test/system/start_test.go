@@ -54,6 +54,7 @@ schedulingProfiles:
 	}{
 		{"unknown key", "router", []string{"--config", typo}, []string{typo + ":2", "natz", "nats"}},
 		{"unknown plug-in", "router", append(quiet, "--configFile", plugin), []string{plugin + ":4", "queue-scorrer", "queue-scorer"}},
+		{"the picker's configuration as settings", "router", []string{"--config", plugin}, []string{plugin, "--configFile"}},
 		{"both configurations", "router", []string{"--configFile", plugin, "--configText", "x"}, []string{"--configFile", "--configText"}},
 		{"no such settings file", "scorer-kv", []string{"--config", missing}, []string{missing}},
 		{"no such configuration file", "router", []string{"--configFile", missing}, []string{"--configFile", missing}},

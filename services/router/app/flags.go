@@ -1,10 +1,12 @@
 package app
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/pointsman/pointsman/internal/kit/conf"
 	"github.com/pointsman/pointsman/internal/kit/run"
@@ -38,6 +40,9 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	}
 	o := &options{Config: DefaultConfig()}
 	if err := conf.Load(settings.File, append(settings.Sets, gateway.sets...), &o.Config); err != nil {
+		if text, readErr := os.ReadFile(settings.File); readErr == nil && bytes.Contains(text, []byte("EndpointPickerConfig")) {
+			return nil, run.UsageError{Err: fmt.Errorf("--config %s is an EndpointPickerConfig: give it by --configFile", settings.File)}
+		}
 		return nil, err
 	}
 	if err := o.namePool(*pool, *poolName, *namespace); err != nil {

@@ -139,10 +139,10 @@ func (c *Broadcaster) loop(ctx context.Context) {
 
 // join asks the other collectors for what they know.
 func (c *Broadcaster) join(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.JoinTimeout.D())
+	within, cancel := context.WithTimeout(ctx, c.cfg.JoinTimeout.D())
 	defer cancel()
-	answers, err := bus.RequestMany(ctx, c.bus, bus.GetState, &statev1.GetStateRequest{}, func() *statev1.GetStateResponse { return &statev1.GetStateResponse{} }, quiet)
-	if err != nil {
+	answers, err := bus.RequestMany(within, c.bus, bus.GetState, &statev1.GetStateRequest{}, func() *statev1.GetStateResponse { return &statev1.GetStateResponse{} }, quiet)
+	if err != nil && ctx.Err() == nil {
 		c.log.Warn("other collectors could not be asked; going on as if there were none until they are heard", "error", err)
 	}
 	for _, a := range answers {
