@@ -301,3 +301,27 @@ func TestConfigValidate(t *testing.T) {
 		})
 	}
 }
+
+// A service that stays connected is asked for its instances by nobody: those that nobody
+// keeps are forgotten all the same, however often texts are checked.
+func TestInstancesOfCheckedTextsAreForgotten(t *testing.T) {
+	s, err := newService(nil, ScorerConfig{Name: "acme", Target: "acme:9100"}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := newInstance(s, "kept", "acme", nil)
+	s.register(kept)
+	for range 40 {
+		for range 100 {
+			s.register(newInstance(s, "p", "acme", nil))
+		}
+		runtime.GC()
+	}
+	if n := len(s.instances); n > 1000 {
+		t.Errorf("%d of 4001 instances are remembered", n)
+	}
+	if all := s.live(); len(all) != 1 || all[0] != kept {
+		t.Errorf("%d instances are live", len(all))
+	}
+	runtime.KeepAlive(kept)
+}

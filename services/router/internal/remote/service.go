@@ -181,6 +181,10 @@ func (s *service) reached() (reached, settled bool) {
 func (s *service) register(in *Instance) []*session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	// Every check of a text makes new ones. Those that are gone go before room is made.
+	if len(s.instances) == cap(s.instances) {
+		s.instances = slices.DeleteFunc(s.instances, func(w weak.Pointer[Instance]) bool { return w.Value() == nil })
+	}
 	s.instances = append(s.instances, weak.Make(in))
 	return slices.Clone(s.sessions)
 }
