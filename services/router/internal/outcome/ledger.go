@@ -107,8 +107,8 @@ func uncached(req *route.Request, res *route.ProfileResult) uint32 {
 	held := uint32(0)
 	for i := range res.Scores {
 		s := &res.Scores[i]
-		if s.BlockSize > 0 && int(res.Ranked[0]) < len(s.Matched) {
-			held = max(held, s.Matched[res.Ranked[0]]*uint32(s.BlockSize)/4) //nolint:gosec // a block is at most some KiB
+		if matched := s.Believed(); s.BlockSize > 0 && int(res.Ranked[0]) < len(matched) {
+			held = max(held, matched[res.Ranked[0]]*uint32(s.BlockSize)/4) //nolint:gosec // a block is at most some KiB
 		}
 	}
 	return req.PromptTokens - min(held, req.PromptTokens)

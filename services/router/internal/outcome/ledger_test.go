@@ -294,7 +294,7 @@ func TestPromptsGoOutOncePerBlockSize(t *testing.T) {
 	})
 	profile := &route.Profile{Scorers: []route.Scorer{{Asked: asker{64, 2}}, {Asked: "no prefix scorer"}, {Asked: asker{64, 3}}, {Asked: asker{16, 1}}, {Asked: asker{}}}}
 	c := &route.Cycle{Request: &route.Request{Prompt: prompt{}}, Snapshot: n.roster.Snapshot()}
-	l.Reserve(c, &c.Snapshot.Table.Endpoints[1], &route.ProfileResult{Profile: profile, Scores: []route.Scores{{Matched: []uint32{0, 0}, Blocks: 2}}}).Finish(true, route.NoUsage())
+	l.Reserve(c, &c.Snapshot.Table.Endpoints[1], &route.ProfileResult{Profile: profile, Scores: []route.Scores{{Verdict: route.Scored, Matched: []uint32{0, 0}, Blocks: 2}}}).Finish(true, route.NoUsage())
 	blocks := make(map[uint32]int)
 	for range 2 {
 		p := <-got
@@ -310,7 +310,7 @@ func TestPromptsGoOutOncePerBlockSize(t *testing.T) {
 
 // A prompt is cold if prefix scorers answered and nobody holds anything of it.
 func TestColdPrompts(t *testing.T) {
-	told := func(matched ...uint32) route.Scores { return route.Scores{Matched: matched, Blocks: 4, BlockSize: 64} }
+	told := func(matched ...uint32) route.Scores { return route.Scores{Verdict: route.Scored, Matched: matched, Blocks: 4, BlockSize: 64} }
 	for name, tc := range map[string]struct {
 		scores []route.Scores
 		want   bool
@@ -334,10 +334,11 @@ func TestUncached(t *testing.T) {
 		res  *route.ProfileResult
 		want uint32
 	}{
-		"no result":                  {nil, 100},
-		"no prefix scorer":           {&route.ProfileResult{Ranked: []int32{0}, Scores: []route.Scores{{}}}, 100},
-		"half is held":               {&route.ProfileResult{Ranked: []int32{1}, Scores: []route.Scores{{Matched: []uint32{0, 2}, BlockSize: 100}}}, 50},
-		"more is held than there is": {&route.ProfileResult{Ranked: []int32{0}, Scores: []route.Scores{{Matched: []uint32{99}, BlockSize: 64}}}, 0},
+		"no result":                      {nil, 100},
+		"no prefix scorer":               {&route.ProfileResult{Ranked: []int32{0}, Scores: []route.Scores{{}}}, 100},
+		"half is held":                   {&route.ProfileResult{Ranked: []int32{1}, Scores: []route.Scores{{Verdict: route.Scored, Matched: []uint32{0, 2}, BlockSize: 100}}}, 50},
+		"more is held than there is":     {&route.ProfileResult{Ranked: []int32{0}, Scores: []route.Scores{{Verdict: route.Scored, Matched: []uint32{99}, BlockSize: 64}}}, 0},
+		"an answer that broke the rules": {&route.ProfileResult{Ranked: []int32{0}, Scores: []route.Scores{{Verdict: route.Failed, Matched: []uint32{99}, BlockSize: 64}}}, 100},
 	} {
 		if got := uncached(req, tc.res); got != tc.want {
 			t.Errorf("%s: %d uncached tokens, want %d", name, got, tc.want)

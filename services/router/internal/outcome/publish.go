@@ -69,11 +69,12 @@ func cold(res *route.ProfileResult) bool {
 	told := false
 	for i := range res.Scores {
 		s := &res.Scores[i]
-		if s.Blocks == 0 || len(s.Matched) == 0 {
+		matched := s.Believed()
+		if s.Blocks == 0 || len(matched) == 0 {
 			continue
 		}
 		told = true
-		for _, m := range s.Matched {
+		for _, m := range matched {
 			if m > 0 {
 				return false
 			}

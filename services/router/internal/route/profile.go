@@ -132,6 +132,15 @@ func (s *Scores) Of(candidate int) (float32, bool) {
 	return s.Values[candidate], true
 }
 
+// Believed returns Matched of an answer that kept the rules of the contract, and nil of
+// one that did not.
+func (s *Scores) Believed() []uint32 {
+	if s.Verdict != Scored && s.Verdict != Abstained {
+		return nil
+	}
+	return s.Matched
+}
+
 // Fan asks scorers. An implementation never blocks past ctx's deadline or its own.
 type Fan interface {
 	// Score asks every scorer about every candidate at once. out has one entry

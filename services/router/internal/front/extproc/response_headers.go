@@ -56,7 +56,7 @@ func (x *exchange) responseHeaders() error {
 
 // tokens are the headers by which the client's next request finds the endpoint again.
 func (x *exchange) tokens() []wire.Header {
-	if x.decision == nil {
+	if x.decision == nil || x.status >= 500 { // a client is not sent back to who failed it
 		return nil
 	}
 	var set []wire.Header

@@ -18,8 +18,10 @@ func (x *exchange) relay(a *answer) *failure {
 	resp, h := a.resp, x.w.Header()
 	answerHeaders(h, resp.Header)
 	h.Set(headerEndpoint, a.from.Address)
-	for _, own := range x.decision.ResponseHeaders(a.from) {
-		h.Set(own.Name, own.Value)
+	if resp.StatusCode < http.StatusInternalServerError { // a client is not sent back to who failed it
+		for _, own := range x.decision.ResponseHeaders(a.from) {
+			h.Set(own.Name, own.Value)
+		}
 	}
 	meter := usage.New(resp.Header.Get("Content-Type"), resp.Header.Get("Content-Encoding"))
 	s := stream{x: x, a: a, meter: meter, first: x.reservation}

@@ -152,3 +152,14 @@ func TestB153ManyRequestsWithOneID(t *testing.T) {
 		t.Errorf("%d reservations for %d requests, failed %v", len(r.reservations), requests, r.failed)
 	}
 }
+
+// A client is not given a token that sends it back to the endpoint that failed it.
+func TestNoSessionTokenWithAFailure(t *testing.T) {
+	for status, want := range map[int]bool{http.StatusOK: true, http.StatusNotFound: true, http.StatusNotImplemented: false} {
+		r := newRig(t, []http.Handler{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })}, func(r *rig, _ *Config) { r.sessions = []string{"x-session-token"} })
+		got := r.do(http.MethodPost, "/v1/completions", `{"model":"m","prompt":"p"}`)
+		if given := got.header.Get("x-session-token") != ""; got.status != status || given != want {
+			t.Errorf("status %d: token given %t, want %t", got.status, given, want)
+		}
+	}
+}
