@@ -310,7 +310,9 @@ func TestPromptsGoOutOncePerBlockSize(t *testing.T) {
 
 // A prompt is cold if prefix scorers answered and nobody holds anything of it.
 func TestColdPrompts(t *testing.T) {
-	told := func(matched ...uint32) route.Scores { return route.Scores{Verdict: route.Scored, Matched: matched, Blocks: 4, BlockSize: 64} }
+	told := func(matched ...uint32) route.Scores {
+		return route.Scores{Verdict: route.Scored, Matched: matched, Blocks: 4, BlockSize: 64}
+	}
 	for name, tc := range map[string]struct {
 		scores []route.Scores
 		want   bool
