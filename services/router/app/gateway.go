@@ -8,7 +8,7 @@ import (
 )
 
 // gatewaySets is what the flags of the Inference Gateway's endpoint picker say, as
-// settings of ours; they go before the settings file and --set.
+// settings of ours; they win over the settings file and --set.
 type gatewaySets struct{ sets []string }
 
 // gatewayFlags registers the flags by which charts and gateways start an endpoint

@@ -7,8 +7,9 @@
 //   - Bytes are not touched in either direction, content encodings included. Only where
 //     a Policy puts another model in the place of the requested one does that value of
 //     the body differ, and nothing else; answers name the model that the endpoint knows,
-//     and are not changed back. What changes otherwise is hop-by-hop headers, forwarding headers, x-request-id, and headers
-//     that only the router may set: those of the client are removed.
+//     and are not changed back. What changes otherwise is hop-by-hop headers,
+//     forwarding headers, x-request-id, and headers that only the router may set:
+//     those of the client are removed.
 //   - Until the first byte of an answer's body has come nothing is sent to the client,
 //     and a connection error, a reset or a 5xx leads to the next endpoint. After it,
 //     nothing is ever repeated: a stream that breaks is broken visibly, with an error
@@ -18,7 +19,8 @@
 //   - There is no limit on the whole of a request, only on silence: before the first
 //     byte, between bytes, and while the request's body arrives.
 //
-// It speaks HTTP/1.1 and HTTP/2 without TLS to clients and HTTP/1.1 to endpoints. It
+// It speaks HTTP/1.1 and HTTP/2 to clients, over TLS where there is a certificate, and
+// HTTP/1.1 to endpoints. It
 // serves only paths that are listed (see Config.Paths), because engines have others
 // that are not for clients. It does not upgrade connections: WebSockets are answered
 // 501. It does not authenticate clients, rewrite models in answers, or cache. Bodies that
