@@ -309,9 +309,21 @@ type PickResponse struct {
 	// Headers to set on the request.
 	RequestHeaders []*Header `protobuf:"bytes,5,rep,name=request_headers,json=requestHeaders,proto3" json:"request_headers,omitempty"`
 	// Model to put into the body in the place of the one that is there. Empty: none.
-	Model         string `protobuf:"bytes,6,opt,name=model,proto3" json:"model,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Model string `protobuf:"bytes,6,opt,name=model,proto3" json:"model,omitempty"`
+	// Headers to set on the answer to the client, if the picked endpoint gave it: the
+	// session token, where a scorer of the profile asks for one.
+	ResponseHeaders []*Header `protobuf:"bytes,7,rep,name=response_headers,json=responseHeaders,proto3" json:"response_headers,omitempty"`
+	// What other endpoints are to do before the endpoint decodes, in order: request_headers
+	// tell a sidecar of it. Empty: the endpoint does everything.
+	Stages []*Stage `protobuf:"bytes,8,rep,name=stages,proto3" json:"stages,omitempty"`
+	// Stages that are configured and not among stages, and why.
+	SkippedStages []*SkippedStage `protobuf:"bytes,9,rep,name=skipped_stages,json=skippedStages,proto3" json:"skipped_stages,omitempty"`
+	// Headers to remove from the request before request_headers are set, lower case, in
+	// whatever case and number a client has sent them: only routers may say where requests
+	// go. Always all of them.
+	RemovedRequestHeaders []string `protobuf:"bytes,10,rep,name=removed_request_headers,json=removedRequestHeaders,proto3" json:"removed_request_headers,omitempty"`
+	unknownFields         protoimpl.UnknownFields
+	sizeCache             protoimpl.SizeCache
 }
 
 func (x *PickResponse) Reset() {
@@ -386,12 +398,207 @@ func (x *PickResponse) GetModel() string {
 	return ""
 }
 
+func (x *PickResponse) GetResponseHeaders() []*Header {
+	if x != nil {
+		return x.ResponseHeaders
+	}
+	return nil
+}
+
+func (x *PickResponse) GetStages() []*Stage {
+	if x != nil {
+		return x.Stages
+	}
+	return nil
+}
+
+func (x *PickResponse) GetSkippedStages() []*SkippedStage {
+	if x != nil {
+		return x.SkippedStages
+	}
+	return nil
+}
+
+func (x *PickResponse) GetRemovedRequestHeaders() []string {
+	if x != nil {
+		return x.RemovedRequestHeaders
+	}
+	return nil
+}
+
+// Stage is work for a request that other endpoints do than the one that decodes.
+type Stage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "prefill" or "encode".
+	Stage string `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
+	// SchedulingProfile that picked.
+	Profile string `protobuf:"bytes,2,opt,name=profile,proto3" json:"profile,omitempty"`
+	// Who does the work. One, or several for "encode".
+	Endpoints []*PickedEndpoint `protobuf:"bytes,3,rep,name=endpoints,proto3" json:"endpoints,omitempty"`
+	// Further endpoints, best first.
+	Fallbacks []*PickedEndpoint `protobuf:"bytes,4,rep,name=fallbacks,proto3" json:"fallbacks,omitempty"`
+	// Names the stage's reservation in Release, which ends it before that of the pick; the
+	// pick's Release ends both. Empty where nothing is reserved.
+	PickId        string `protobuf:"bytes,5,opt,name=pick_id,json=pickId,proto3" json:"pick_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stage) Reset() {
+	*x = Stage{}
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stage) ProtoMessage() {}
+
+func (x *Stage) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stage.ProtoReflect.Descriptor instead.
+func (*Stage) Descriptor() ([]byte, []int) {
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Stage) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *Stage) GetProfile() string {
+	if x != nil {
+		return x.Profile
+	}
+	return ""
+}
+
+func (x *Stage) GetEndpoints() []*PickedEndpoint {
+	if x != nil {
+		return x.Endpoints
+	}
+	return nil
+}
+
+func (x *Stage) GetFallbacks() []*PickedEndpoint {
+	if x != nil {
+		return x.Fallbacks
+	}
+	return nil
+}
+
+func (x *Stage) GetPickId() string {
+	if x != nil {
+		return x.PickId
+	}
+	return ""
+}
+
+// SkippedStage is a stage that is not done by other endpoints.
+type SkippedStage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "prefill" or "encode".
+	Stage string `protobuf:"bytes,1,opt,name=stage,proto3" json:"stage,omitempty"`
+	// Why, in a word, such as "decider-declined" or "no-endpoint".
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// More about it, in words. May be empty.
+	Text string `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
+	// Prompt tokens that a decider went by. Absent: none did.
+	PromptTokenCount *uint32 `protobuf:"varint,4,opt,name=prompt_token_count,json=promptTokenCount,proto3,oneof" json:"prompt_token_count,omitempty"`
+	// Of those, in the cache of the endpoint that decodes. Absent: not known, or of no
+	// matter.
+	CachedTokenCount *uint32 `protobuf:"varint,5,opt,name=cached_token_count,json=cachedTokenCount,proto3,oneof" json:"cached_token_count,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *SkippedStage) Reset() {
+	*x = SkippedStage{}
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SkippedStage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SkippedStage) ProtoMessage() {}
+
+func (x *SkippedStage) ProtoReflect() protoreflect.Message {
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SkippedStage.ProtoReflect.Descriptor instead.
+func (*SkippedStage) Descriptor() ([]byte, []int) {
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SkippedStage) GetStage() string {
+	if x != nil {
+		return x.Stage
+	}
+	return ""
+}
+
+func (x *SkippedStage) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *SkippedStage) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *SkippedStage) GetPromptTokenCount() uint32 {
+	if x != nil && x.PromptTokenCount != nil {
+		return *x.PromptTokenCount
+	}
+	return 0
+}
+
+func (x *SkippedStage) GetCachedTokenCount() uint32 {
+	if x != nil && x.CachedTokenCount != nil {
+		return *x.CachedTokenCount
+	}
+	return 0
+}
+
 // PickedEndpoint is an endpoint to send to.
 type PickedEndpoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Identity.
 	EndpointId string `protobuf:"bytes,1,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
-	// "ip:port" or "[ip6]:port".
+	// "ip:port" or "[ip6]:port". In PickResponse.endpoint, of a rank that is reached
+	// through its server's primary port: that port.
 	Address       string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -399,7 +606,7 @@ type PickedEndpoint struct {
 
 func (x *PickedEndpoint) Reset() {
 	*x = PickedEndpoint{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[4]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -411,7 +618,7 @@ func (x *PickedEndpoint) String() string {
 func (*PickedEndpoint) ProtoMessage() {}
 
 func (x *PickedEndpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[4]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -424,7 +631,7 @@ func (x *PickedEndpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PickedEndpoint.ProtoReflect.Descriptor instead.
 func (*PickedEndpoint) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{4}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PickedEndpoint) GetEndpointId() string {
@@ -444,7 +651,7 @@ func (x *PickedEndpoint) GetAddress() string {
 // ReleaseRequest ends a reservation.
 type ReleaseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// REQUIRED. PickResponse.pick_id.
+	// REQUIRED. PickResponse.pick_id, or Stage.pick_id.
 	PickId string `protobuf:"bytes,1,opt,name=pick_id,json=pickId,proto3" json:"pick_id,omitempty"`
 	// True if the endpoint answered in full.
 	Completed bool `protobuf:"varint,2,opt,name=completed,proto3" json:"completed,omitempty"`
@@ -462,7 +669,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[5]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -474,7 +681,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[5]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -487,7 +694,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{5}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReleaseRequest) GetPickId() string {
@@ -541,7 +748,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[6]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -553,7 +760,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[6]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -566,7 +773,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{6}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{8}
 }
 
 // ExplainRequest asks for a dry run.
@@ -580,7 +787,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[7]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -592,7 +799,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[7]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -605,7 +812,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{7}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ExplainRequest) GetRequest() *RequestDescription {
@@ -619,14 +826,17 @@ func (x *ExplainRequest) GetRequest() *RequestDescription {
 type ExplainResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// How it would be decided now.
-	Decision      *Decision `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Decision *Decision `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
+	// Why nothing, or no prompt, was read from the body, so that load alone decides.
+	// Empty: it was understood.
+	BodyNotUnderstood string `protobuf:"bytes,2,opt,name=body_not_understood,json=bodyNotUnderstood,proto3" json:"body_not_understood,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[8]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -638,7 +848,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[8]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -651,7 +861,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{8}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExplainResponse) GetDecision() *Decision {
@@ -659,6 +869,13 @@ func (x *ExplainResponse) GetDecision() *Decision {
 		return x.Decision
 	}
 	return nil
+}
+
+func (x *ExplainResponse) GetBodyNotUnderstood() string {
+	if x != nil {
+		return x.BodyNotUnderstood
+	}
+	return ""
 }
 
 // Decision is how one request was, or would be, decided.
@@ -695,14 +912,24 @@ type Decision struct {
 	Admission *Admission `protobuf:"bytes,14,opt,name=admission,proto3" json:"admission,omitempty"`
 	// Model that the client named, if another one took its place in model. Empty: none
 	// did.
-	ClientModel   string `protobuf:"bytes,15,opt,name=client_model,json=clientModel,proto3" json:"client_model,omitempty"`
+	ClientModel string `protobuf:"bytes,15,opt,name=client_model,json=clientModel,proto3" json:"client_model,omitempty"`
+	// What the request goes through: "decode-only", "prefill-decode", "encode-decode" or
+	// "encode-prefill-decode". Empty: the configuration knows no stages.
+	Disaggregation string `protobuf:"bytes,16,opt,name=disaggregation,proto3" json:"disaggregation,omitempty"`
+	// What other endpoints do before the endpoint decodes, in order.
+	Stages []*Stage `protobuf:"bytes,17,rep,name=stages,proto3" json:"stages,omitempty"`
+	// Stages that are configured and not among stages, and why.
+	SkippedStages []*SkippedStage `protobuf:"bytes,18,rep,name=skipped_stages,json=skippedStages,proto3" json:"skipped_stages,omitempty"`
+	// Where the request goes, if not to the endpoint's own address: the primary port of its
+	// data-parallel server. Empty: to the endpoint's.
+	SendAddress   string `protobuf:"bytes,19,opt,name=send_address,json=sendAddress,proto3" json:"send_address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[9]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -714,7 +941,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[9]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -727,7 +954,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{9}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Decision) GetRequestId() string {
@@ -835,6 +1062,34 @@ func (x *Decision) GetClientModel() string {
 	return ""
 }
 
+func (x *Decision) GetDisaggregation() string {
+	if x != nil {
+		return x.Disaggregation
+	}
+	return ""
+}
+
+func (x *Decision) GetStages() []*Stage {
+	if x != nil {
+		return x.Stages
+	}
+	return nil
+}
+
+func (x *Decision) GetSkippedStages() []*SkippedStage {
+	if x != nil {
+		return x.SkippedStages
+	}
+	return nil
+}
+
+func (x *Decision) GetSendAddress() string {
+	if x != nil {
+		return x.SendAddress
+	}
+	return ""
+}
+
 // Admission is whether a request was let in, and why.
 type Admission struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -859,7 +1114,7 @@ type Admission struct {
 
 func (x *Admission) Reset() {
 	*x = Admission{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[10]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -871,7 +1126,7 @@ func (x *Admission) String() string {
 func (*Admission) ProtoMessage() {}
 
 func (x *Admission) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[10]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -884,7 +1139,7 @@ func (x *Admission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admission.ProtoReflect.Descriptor instead.
 func (*Admission) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{10}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Admission) GetShed() bool {
@@ -966,7 +1221,7 @@ type ProfileDecision struct {
 
 func (x *ProfileDecision) Reset() {
 	*x = ProfileDecision{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[11]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -978,7 +1233,7 @@ func (x *ProfileDecision) String() string {
 func (*ProfileDecision) ProtoMessage() {}
 
 func (x *ProfileDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[11]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -991,7 +1246,7 @@ func (x *ProfileDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileDecision.ProtoReflect.Descriptor instead.
 func (*ProfileDecision) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{11}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ProfileDecision) GetProfile() string {
@@ -1091,7 +1346,7 @@ type ScorerDecision struct {
 
 func (x *ScorerDecision) Reset() {
 	*x = ScorerDecision{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[12]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1358,7 @@ func (x *ScorerDecision) String() string {
 func (*ScorerDecision) ProtoMessage() {}
 
 func (x *ScorerDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[12]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1371,7 @@ func (x *ScorerDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScorerDecision.ProtoReflect.Descriptor instead.
 func (*ScorerDecision) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{12}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ScorerDecision) GetPlugin() string {
@@ -1210,7 +1465,7 @@ type CandidateDecision struct {
 
 func (x *CandidateDecision) Reset() {
 	*x = CandidateDecision{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[13]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1477,7 @@ func (x *CandidateDecision) String() string {
 func (*CandidateDecision) ProtoMessage() {}
 
 func (x *CandidateDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[13]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1490,7 @@ func (x *CandidateDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CandidateDecision.ProtoReflect.Descriptor instead.
 func (*CandidateDecision) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{13}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CandidateDecision) GetEndpoint() *PickedEndpoint {
@@ -1320,7 +1575,7 @@ type CandidateScore struct {
 
 func (x *CandidateScore) Reset() {
 	*x = CandidateScore{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[14]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1587,7 @@ func (x *CandidateScore) String() string {
 func (*CandidateScore) ProtoMessage() {}
 
 func (x *CandidateScore) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[14]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1600,7 @@ func (x *CandidateScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CandidateScore.ProtoReflect.Descriptor instead.
 func (*CandidateScore) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{14}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CandidateScore) GetRaw() float64 {
@@ -1392,7 +1647,7 @@ type ListEndpointsRequest struct {
 
 func (x *ListEndpointsRequest) Reset() {
 	*x = ListEndpointsRequest{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[15]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1404,7 +1659,7 @@ func (x *ListEndpointsRequest) String() string {
 func (*ListEndpointsRequest) ProtoMessage() {}
 
 func (x *ListEndpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[15]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1417,7 +1672,7 @@ func (x *ListEndpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEndpointsRequest.ProtoReflect.Descriptor instead.
 func (*ListEndpointsRequest) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{15}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{17}
 }
 
 // ListEndpointsResponse is the roster.
@@ -1435,7 +1690,7 @@ type ListEndpointsResponse struct {
 
 func (x *ListEndpointsResponse) Reset() {
 	*x = ListEndpointsResponse{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[16]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1702,7 @@ func (x *ListEndpointsResponse) String() string {
 func (*ListEndpointsResponse) ProtoMessage() {}
 
 func (x *ListEndpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[16]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1715,7 @@ func (x *ListEndpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEndpointsResponse.ProtoReflect.Descriptor instead.
 func (*ListEndpointsResponse) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{16}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListEndpointsResponse) GetTableDigest() string {
@@ -1518,7 +1773,7 @@ type EndpointStatus struct {
 
 func (x *EndpointStatus) Reset() {
 	*x = EndpointStatus{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[17]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1530,7 +1785,7 @@ func (x *EndpointStatus) String() string {
 func (*EndpointStatus) ProtoMessage() {}
 
 func (x *EndpointStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[17]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1543,7 +1798,7 @@ func (x *EndpointStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointStatus.ProtoReflect.Descriptor instead.
 func (*EndpointStatus) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{17}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EndpointStatus) GetEndpoint() *PickedEndpoint {
@@ -1639,7 +1894,7 @@ type ListScorersRequest struct {
 
 func (x *ListScorersRequest) Reset() {
 	*x = ListScorersRequest{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[18]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1651,7 +1906,7 @@ func (x *ListScorersRequest) String() string {
 func (*ListScorersRequest) ProtoMessage() {}
 
 func (x *ListScorersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[18]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1664,7 +1919,7 @@ func (x *ListScorersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListScorersRequest.ProtoReflect.Descriptor instead.
 func (*ListScorersRequest) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{18}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{20}
 }
 
 // ListScorersResponse is the scorers.
@@ -1678,7 +1933,7 @@ type ListScorersResponse struct {
 
 func (x *ListScorersResponse) Reset() {
 	*x = ListScorersResponse{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[19]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +1945,7 @@ func (x *ListScorersResponse) String() string {
 func (*ListScorersResponse) ProtoMessage() {}
 
 func (x *ListScorersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[19]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +1958,7 @@ func (x *ListScorersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListScorersResponse.ProtoReflect.Descriptor instead.
 func (*ListScorersResponse) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{19}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListScorersResponse) GetScorers() []*ScorerStatus {
@@ -1746,7 +2001,7 @@ type ScorerStatus struct {
 
 func (x *ScorerStatus) Reset() {
 	*x = ScorerStatus{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[20]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1758,7 +2013,7 @@ func (x *ScorerStatus) String() string {
 func (*ScorerStatus) ProtoMessage() {}
 
 func (x *ScorerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[20]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1771,7 +2026,7 @@ func (x *ScorerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScorerStatus.ProtoReflect.Descriptor instead.
 func (*ScorerStatus) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{20}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ScorerStatus) GetName() string {
@@ -1873,7 +2128,7 @@ type ScorerReplica struct {
 
 func (x *ScorerReplica) Reset() {
 	*x = ScorerReplica{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[21]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1885,7 +2140,7 @@ func (x *ScorerReplica) String() string {
 func (*ScorerReplica) ProtoMessage() {}
 
 func (x *ScorerReplica) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[21]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1898,7 +2153,7 @@ func (x *ScorerReplica) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScorerReplica.ProtoReflect.Descriptor instead.
 func (*ScorerReplica) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{21}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ScorerReplica) GetAddress() string {
@@ -1937,7 +2192,7 @@ type WatchDecisionsRequest struct {
 
 func (x *WatchDecisionsRequest) Reset() {
 	*x = WatchDecisionsRequest{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[22]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1949,7 +2204,7 @@ func (x *WatchDecisionsRequest) String() string {
 func (*WatchDecisionsRequest) ProtoMessage() {}
 
 func (x *WatchDecisionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[22]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1962,7 +2217,7 @@ func (x *WatchDecisionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDecisionsRequest.ProtoReflect.Descriptor instead.
 func (*WatchDecisionsRequest) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{22}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WatchDecisionsRequest) GetIncludeCandidates() bool {
@@ -1999,7 +2254,7 @@ type WatchDecisionsResponse struct {
 
 func (x *WatchDecisionsResponse) Reset() {
 	*x = WatchDecisionsResponse{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[23]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2011,7 +2266,7 @@ func (x *WatchDecisionsResponse) String() string {
 func (*WatchDecisionsResponse) ProtoMessage() {}
 
 func (x *WatchDecisionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[23]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2024,7 +2279,7 @@ func (x *WatchDecisionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDecisionsResponse.ProtoReflect.Descriptor instead.
 func (*WatchDecisionsResponse) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{23}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *WatchDecisionsResponse) GetDecision() *Decision {
@@ -2050,7 +2305,7 @@ type GetConfigStatusRequest struct {
 
 func (x *GetConfigStatusRequest) Reset() {
 	*x = GetConfigStatusRequest{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[24]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2062,7 +2317,7 @@ func (x *GetConfigStatusRequest) String() string {
 func (*GetConfigStatusRequest) ProtoMessage() {}
 
 func (x *GetConfigStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[24]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2075,7 +2330,7 @@ func (x *GetConfigStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigStatusRequest) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{24}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{26}
 }
 
 // GetConfigStatusResponse is the routing configuration in use.
@@ -2103,7 +2358,7 @@ type GetConfigStatusResponse struct {
 
 func (x *GetConfigStatusResponse) Reset() {
 	*x = GetConfigStatusResponse{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[25]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2115,7 +2370,7 @@ func (x *GetConfigStatusResponse) String() string {
 func (*GetConfigStatusResponse) ProtoMessage() {}
 
 func (x *GetConfigStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[25]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2128,7 +2383,7 @@ func (x *GetConfigStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetConfigStatusResponse) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{25}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetConfigStatusResponse) GetRouterId() string {
@@ -2200,7 +2455,7 @@ type RefusedConfig struct {
 
 func (x *RefusedConfig) Reset() {
 	*x = RefusedConfig{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[26]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2212,7 +2467,7 @@ func (x *RefusedConfig) String() string {
 func (*RefusedConfig) ProtoMessage() {}
 
 func (x *RefusedConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[26]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2225,7 +2480,7 @@ func (x *RefusedConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedConfig.ProtoReflect.Descriptor instead.
 func (*RefusedConfig) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{26}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RefusedConfig) GetRefuseTime() *timestamppb.Timestamp {
@@ -2261,7 +2516,7 @@ type ConfigNotice struct {
 
 func (x *ConfigNotice) Reset() {
 	*x = ConfigNotice{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[27]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2528,7 @@ func (x *ConfigNotice) String() string {
 func (*ConfigNotice) ProtoMessage() {}
 
 func (x *ConfigNotice) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[27]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2541,7 @@ func (x *ConfigNotice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigNotice.ProtoReflect.Descriptor instead.
 func (*ConfigNotice) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{27}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ConfigNotice) GetSource() string {
@@ -2337,7 +2592,7 @@ type CheckConfigRequest struct {
 
 func (x *CheckConfigRequest) Reset() {
 	*x = CheckConfigRequest{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[28]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2349,7 +2604,7 @@ func (x *CheckConfigRequest) String() string {
 func (*CheckConfigRequest) ProtoMessage() {}
 
 func (x *CheckConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[28]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2362,7 +2617,7 @@ func (x *CheckConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigRequest.ProtoReflect.Descriptor instead.
 func (*CheckConfigRequest) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{28}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CheckConfigRequest) GetSource() string {
@@ -2398,7 +2653,7 @@ type CheckConfigResponse struct {
 
 func (x *CheckConfigResponse) Reset() {
 	*x = CheckConfigResponse{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[29]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2410,7 +2665,7 @@ func (x *CheckConfigResponse) String() string {
 func (*CheckConfigResponse) ProtoMessage() {}
 
 func (x *CheckConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[29]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2423,7 +2678,7 @@ func (x *CheckConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigResponse.ProtoReflect.Descriptor instead.
 func (*CheckConfigResponse) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{29}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CheckConfigResponse) GetFaults() []*ConfigNotice {
@@ -2484,7 +2739,7 @@ type ConfigPlugin struct {
 
 func (x *ConfigPlugin) Reset() {
 	*x = ConfigPlugin{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[30]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +2751,7 @@ func (x *ConfigPlugin) String() string {
 func (*ConfigPlugin) ProtoMessage() {}
 
 func (x *ConfigPlugin) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[30]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +2764,7 @@ func (x *ConfigPlugin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigPlugin.ProtoReflect.Descriptor instead.
 func (*ConfigPlugin) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{30}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ConfigPlugin) GetName() string {
@@ -2574,7 +2829,7 @@ type ProfileUse struct {
 
 func (x *ProfileUse) Reset() {
 	*x = ProfileUse{}
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[31]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2586,7 +2841,7 @@ func (x *ProfileUse) String() string {
 func (*ProfileUse) ProtoMessage() {}
 
 func (x *ProfileUse) ProtoReflect() protoreflect.Message {
-	mi := &file_pointsman_router_v1_router_proto_msgTypes[31]
+	mi := &file_pointsman_router_v1_router_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2599,7 +2854,7 @@ func (x *ProfileUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProfileUse.ProtoReflect.Descriptor instead.
 func (*ProfileUse) Descriptor() ([]byte, []int) {
-	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{31}
+	return file_pointsman_router_v1_router_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ProfileUse) GetProfile() string {
@@ -2634,7 +2889,7 @@ const file_pointsman_router_v1_router_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value\"\x81\x01\n" +
 	"\vPickRequest\x12A\n" +
 	"\arequest\x18\x01 \x01(\v2'.pointsman.router.v1.RequestDescriptionR\arequest\x12/\n" +
-	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\"\xa6\x02\n" +
+	"\x05lease\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05lease\"\xa4\x04\n" +
 	"\fPickResponse\x12\x17\n" +
 	"\apick_id\x18\x01 \x01(\tR\x06pickId\x12\x1d\n" +
 	"\n" +
@@ -2642,7 +2897,26 @@ const file_pointsman_router_v1_router_proto_rawDesc = "" +
 	"\bendpoint\x18\x03 \x01(\v2#.pointsman.router.v1.PickedEndpointR\bendpoint\x12A\n" +
 	"\tfallbacks\x18\x04 \x03(\v2#.pointsman.router.v1.PickedEndpointR\tfallbacks\x12D\n" +
 	"\x0frequest_headers\x18\x05 \x03(\v2\x1b.pointsman.router.v1.HeaderR\x0erequestHeaders\x12\x14\n" +
-	"\x05model\x18\x06 \x01(\tR\x05model\"K\n" +
+	"\x05model\x18\x06 \x01(\tR\x05model\x12F\n" +
+	"\x10response_headers\x18\a \x03(\v2\x1b.pointsman.router.v1.HeaderR\x0fresponseHeaders\x122\n" +
+	"\x06stages\x18\b \x03(\v2\x1a.pointsman.router.v1.StageR\x06stages\x12H\n" +
+	"\x0eskipped_stages\x18\t \x03(\v2!.pointsman.router.v1.SkippedStageR\rskippedStages\x126\n" +
+	"\x17removed_request_headers\x18\n" +
+	" \x03(\tR\x15removedRequestHeaders\"\xd6\x01\n" +
+	"\x05Stage\x12\x14\n" +
+	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x18\n" +
+	"\aprofile\x18\x02 \x01(\tR\aprofile\x12A\n" +
+	"\tendpoints\x18\x03 \x03(\v2#.pointsman.router.v1.PickedEndpointR\tendpoints\x12A\n" +
+	"\tfallbacks\x18\x04 \x03(\v2#.pointsman.router.v1.PickedEndpointR\tfallbacks\x12\x17\n" +
+	"\apick_id\x18\x05 \x01(\tR\x06pickId\"\xe4\x01\n" +
+	"\fSkippedStage\x12\x14\n" +
+	"\x05stage\x18\x01 \x01(\tR\x05stage\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04text\x18\x03 \x01(\tR\x04text\x121\n" +
+	"\x12prompt_token_count\x18\x04 \x01(\rH\x00R\x10promptTokenCount\x88\x01\x01\x121\n" +
+	"\x12cached_token_count\x18\x05 \x01(\rH\x01R\x10cachedTokenCount\x88\x01\x01B\x15\n" +
+	"\x13_prompt_token_countB\x15\n" +
+	"\x13_cached_token_count\"K\n" +
 	"\x0ePickedEndpoint\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12\x18\n" +
@@ -2659,9 +2933,10 @@ const file_pointsman_router_v1_router_proto_rawDesc = "" +
 	"\x13_output_token_count\"\x11\n" +
 	"\x0fReleaseResponse\"S\n" +
 	"\x0eExplainRequest\x12A\n" +
-	"\arequest\x18\x01 \x01(\v2'.pointsman.router.v1.RequestDescriptionR\arequest\"L\n" +
+	"\arequest\x18\x01 \x01(\v2'.pointsman.router.v1.RequestDescriptionR\arequest\"|\n" +
 	"\x0fExplainResponse\x129\n" +
-	"\bdecision\x18\x01 \x01(\v2\x1d.pointsman.router.v1.DecisionR\bdecision\"\x8d\x05\n" +
+	"\bdecision\x18\x01 \x01(\v2\x1d.pointsman.router.v1.DecisionR\bdecision\x12.\n" +
+	"\x13body_not_understood\x18\x02 \x01(\tR\x11bodyNotUnderstood\"\xd6\x06\n" +
 	"\bDecision\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12;\n" +
@@ -2680,7 +2955,11 @@ const file_pointsman_router_v1_router_proto_rawDesc = "" +
 	"\adry_run\x18\f \x01(\bR\x06dryRun\x12\x1b\n" +
 	"\trouter_id\x18\r \x01(\tR\brouterId\x12<\n" +
 	"\tadmission\x18\x0e \x01(\v2\x1e.pointsman.router.v1.AdmissionR\tadmission\x12!\n" +
-	"\fclient_model\x18\x0f \x01(\tR\vclientModel\"\xf4\x01\n" +
+	"\fclient_model\x18\x0f \x01(\tR\vclientModel\x12&\n" +
+	"\x0edisaggregation\x18\x10 \x01(\tR\x0edisaggregation\x122\n" +
+	"\x06stages\x18\x11 \x03(\v2\x1a.pointsman.router.v1.StageR\x06stages\x12H\n" +
+	"\x0eskipped_stages\x18\x12 \x03(\v2!.pointsman.router.v1.SkippedStageR\rskippedStages\x12!\n" +
+	"\fsend_address\x18\x13 \x01(\tR\vsendAddress\"\xf4\x01\n" +
 	"\tAdmission\x12\x12\n" +
 	"\x04shed\x18\x01 \x01(\bR\x04shed\x12\x1a\n" +
 	"\bpriority\x18\x02 \x01(\x11R\bpriority\x12\x1c\n" +
@@ -2866,108 +3145,117 @@ func file_pointsman_router_v1_router_proto_rawDescGZIP() []byte {
 }
 
 var file_pointsman_router_v1_router_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pointsman_router_v1_router_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_pointsman_router_v1_router_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_pointsman_router_v1_router_proto_goTypes = []any{
 	(ScorerVerdict)(0),              // 0: pointsman.router.v1.ScorerVerdict
 	(*RequestDescription)(nil),      // 1: pointsman.router.v1.RequestDescription
 	(*Header)(nil),                  // 2: pointsman.router.v1.Header
 	(*PickRequest)(nil),             // 3: pointsman.router.v1.PickRequest
 	(*PickResponse)(nil),            // 4: pointsman.router.v1.PickResponse
-	(*PickedEndpoint)(nil),          // 5: pointsman.router.v1.PickedEndpoint
-	(*ReleaseRequest)(nil),          // 6: pointsman.router.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),         // 7: pointsman.router.v1.ReleaseResponse
-	(*ExplainRequest)(nil),          // 8: pointsman.router.v1.ExplainRequest
-	(*ExplainResponse)(nil),         // 9: pointsman.router.v1.ExplainResponse
-	(*Decision)(nil),                // 10: pointsman.router.v1.Decision
-	(*Admission)(nil),               // 11: pointsman.router.v1.Admission
-	(*ProfileDecision)(nil),         // 12: pointsman.router.v1.ProfileDecision
-	(*ScorerDecision)(nil),          // 13: pointsman.router.v1.ScorerDecision
-	(*CandidateDecision)(nil),       // 14: pointsman.router.v1.CandidateDecision
-	(*CandidateScore)(nil),          // 15: pointsman.router.v1.CandidateScore
-	(*ListEndpointsRequest)(nil),    // 16: pointsman.router.v1.ListEndpointsRequest
-	(*ListEndpointsResponse)(nil),   // 17: pointsman.router.v1.ListEndpointsResponse
-	(*EndpointStatus)(nil),          // 18: pointsman.router.v1.EndpointStatus
-	(*ListScorersRequest)(nil),      // 19: pointsman.router.v1.ListScorersRequest
-	(*ListScorersResponse)(nil),     // 20: pointsman.router.v1.ListScorersResponse
-	(*ScorerStatus)(nil),            // 21: pointsman.router.v1.ScorerStatus
-	(*ScorerReplica)(nil),           // 22: pointsman.router.v1.ScorerReplica
-	(*WatchDecisionsRequest)(nil),   // 23: pointsman.router.v1.WatchDecisionsRequest
-	(*WatchDecisionsResponse)(nil),  // 24: pointsman.router.v1.WatchDecisionsResponse
-	(*GetConfigStatusRequest)(nil),  // 25: pointsman.router.v1.GetConfigStatusRequest
-	(*GetConfigStatusResponse)(nil), // 26: pointsman.router.v1.GetConfigStatusResponse
-	(*RefusedConfig)(nil),           // 27: pointsman.router.v1.RefusedConfig
-	(*ConfigNotice)(nil),            // 28: pointsman.router.v1.ConfigNotice
-	(*CheckConfigRequest)(nil),      // 29: pointsman.router.v1.CheckConfigRequest
-	(*CheckConfigResponse)(nil),     // 30: pointsman.router.v1.CheckConfigResponse
-	(*ConfigPlugin)(nil),            // 31: pointsman.router.v1.ConfigPlugin
-	(*ProfileUse)(nil),              // 32: pointsman.router.v1.ProfileUse
-	(*durationpb.Duration)(nil),     // 33: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),   // 34: google.protobuf.Timestamp
+	(*Stage)(nil),                   // 5: pointsman.router.v1.Stage
+	(*SkippedStage)(nil),            // 6: pointsman.router.v1.SkippedStage
+	(*PickedEndpoint)(nil),          // 7: pointsman.router.v1.PickedEndpoint
+	(*ReleaseRequest)(nil),          // 8: pointsman.router.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),         // 9: pointsman.router.v1.ReleaseResponse
+	(*ExplainRequest)(nil),          // 10: pointsman.router.v1.ExplainRequest
+	(*ExplainResponse)(nil),         // 11: pointsman.router.v1.ExplainResponse
+	(*Decision)(nil),                // 12: pointsman.router.v1.Decision
+	(*Admission)(nil),               // 13: pointsman.router.v1.Admission
+	(*ProfileDecision)(nil),         // 14: pointsman.router.v1.ProfileDecision
+	(*ScorerDecision)(nil),          // 15: pointsman.router.v1.ScorerDecision
+	(*CandidateDecision)(nil),       // 16: pointsman.router.v1.CandidateDecision
+	(*CandidateScore)(nil),          // 17: pointsman.router.v1.CandidateScore
+	(*ListEndpointsRequest)(nil),    // 18: pointsman.router.v1.ListEndpointsRequest
+	(*ListEndpointsResponse)(nil),   // 19: pointsman.router.v1.ListEndpointsResponse
+	(*EndpointStatus)(nil),          // 20: pointsman.router.v1.EndpointStatus
+	(*ListScorersRequest)(nil),      // 21: pointsman.router.v1.ListScorersRequest
+	(*ListScorersResponse)(nil),     // 22: pointsman.router.v1.ListScorersResponse
+	(*ScorerStatus)(nil),            // 23: pointsman.router.v1.ScorerStatus
+	(*ScorerReplica)(nil),           // 24: pointsman.router.v1.ScorerReplica
+	(*WatchDecisionsRequest)(nil),   // 25: pointsman.router.v1.WatchDecisionsRequest
+	(*WatchDecisionsResponse)(nil),  // 26: pointsman.router.v1.WatchDecisionsResponse
+	(*GetConfigStatusRequest)(nil),  // 27: pointsman.router.v1.GetConfigStatusRequest
+	(*GetConfigStatusResponse)(nil), // 28: pointsman.router.v1.GetConfigStatusResponse
+	(*RefusedConfig)(nil),           // 29: pointsman.router.v1.RefusedConfig
+	(*ConfigNotice)(nil),            // 30: pointsman.router.v1.ConfigNotice
+	(*CheckConfigRequest)(nil),      // 31: pointsman.router.v1.CheckConfigRequest
+	(*CheckConfigResponse)(nil),     // 32: pointsman.router.v1.CheckConfigResponse
+	(*ConfigPlugin)(nil),            // 33: pointsman.router.v1.ConfigPlugin
+	(*ProfileUse)(nil),              // 34: pointsman.router.v1.ProfileUse
+	(*durationpb.Duration)(nil),     // 35: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),   // 36: google.protobuf.Timestamp
 }
 var file_pointsman_router_v1_router_proto_depIdxs = []int32{
 	2,  // 0: pointsman.router.v1.RequestDescription.headers:type_name -> pointsman.router.v1.Header
 	1,  // 1: pointsman.router.v1.PickRequest.request:type_name -> pointsman.router.v1.RequestDescription
-	33, // 2: pointsman.router.v1.PickRequest.lease:type_name -> google.protobuf.Duration
-	5,  // 3: pointsman.router.v1.PickResponse.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
-	5,  // 4: pointsman.router.v1.PickResponse.fallbacks:type_name -> pointsman.router.v1.PickedEndpoint
+	35, // 2: pointsman.router.v1.PickRequest.lease:type_name -> google.protobuf.Duration
+	7,  // 3: pointsman.router.v1.PickResponse.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
+	7,  // 4: pointsman.router.v1.PickResponse.fallbacks:type_name -> pointsman.router.v1.PickedEndpoint
 	2,  // 5: pointsman.router.v1.PickResponse.request_headers:type_name -> pointsman.router.v1.Header
-	1,  // 6: pointsman.router.v1.ExplainRequest.request:type_name -> pointsman.router.v1.RequestDescription
-	10, // 7: pointsman.router.v1.ExplainResponse.decision:type_name -> pointsman.router.v1.Decision
-	34, // 8: pointsman.router.v1.Decision.decide_time:type_name -> google.protobuf.Timestamp
-	33, // 9: pointsman.router.v1.Decision.elapsed:type_name -> google.protobuf.Duration
-	12, // 10: pointsman.router.v1.Decision.profiles:type_name -> pointsman.router.v1.ProfileDecision
-	5,  // 11: pointsman.router.v1.Decision.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
-	5,  // 12: pointsman.router.v1.Decision.fallbacks:type_name -> pointsman.router.v1.PickedEndpoint
-	11, // 13: pointsman.router.v1.Decision.admission:type_name -> pointsman.router.v1.Admission
-	13, // 14: pointsman.router.v1.ProfileDecision.scorers:type_name -> pointsman.router.v1.ScorerDecision
-	14, // 15: pointsman.router.v1.ProfileDecision.candidates:type_name -> pointsman.router.v1.CandidateDecision
-	5,  // 16: pointsman.router.v1.ProfileDecision.picked:type_name -> pointsman.router.v1.PickedEndpoint
-	0,  // 17: pointsman.router.v1.ScorerDecision.verdict:type_name -> pointsman.router.v1.ScorerVerdict
-	33, // 18: pointsman.router.v1.ScorerDecision.elapsed:type_name -> google.protobuf.Duration
-	33, // 19: pointsman.router.v1.ScorerDecision.state_age:type_name -> google.protobuf.Duration
-	5,  // 20: pointsman.router.v1.CandidateDecision.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
-	15, // 21: pointsman.router.v1.CandidateDecision.scores:type_name -> pointsman.router.v1.CandidateScore
-	33, // 22: pointsman.router.v1.CandidateDecision.load_age:type_name -> google.protobuf.Duration
-	18, // 23: pointsman.router.v1.ListEndpointsResponse.endpoints:type_name -> pointsman.router.v1.EndpointStatus
-	33, // 24: pointsman.router.v1.ListEndpointsResponse.state_age:type_name -> google.protobuf.Duration
-	5,  // 25: pointsman.router.v1.EndpointStatus.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
-	2,  // 26: pointsman.router.v1.EndpointStatus.labels:type_name -> pointsman.router.v1.Header
-	33, // 27: pointsman.router.v1.EndpointStatus.load_age:type_name -> google.protobuf.Duration
-	21, // 28: pointsman.router.v1.ListScorersResponse.scorers:type_name -> pointsman.router.v1.ScorerStatus
-	22, // 29: pointsman.router.v1.ScorerStatus.replicas:type_name -> pointsman.router.v1.ScorerReplica
-	33, // 30: pointsman.router.v1.ScorerStatus.last_error_age:type_name -> google.protobuf.Duration
-	10, // 31: pointsman.router.v1.WatchDecisionsResponse.decision:type_name -> pointsman.router.v1.Decision
-	34, // 32: pointsman.router.v1.GetConfigStatusResponse.load_time:type_name -> google.protobuf.Timestamp
-	28, // 33: pointsman.router.v1.GetConfigStatusResponse.warnings:type_name -> pointsman.router.v1.ConfigNotice
-	27, // 34: pointsman.router.v1.GetConfigStatusResponse.last_refused:type_name -> pointsman.router.v1.RefusedConfig
-	34, // 35: pointsman.router.v1.RefusedConfig.refuse_time:type_name -> google.protobuf.Timestamp
-	28, // 36: pointsman.router.v1.RefusedConfig.faults:type_name -> pointsman.router.v1.ConfigNotice
-	28, // 37: pointsman.router.v1.CheckConfigResponse.faults:type_name -> pointsman.router.v1.ConfigNotice
-	28, // 38: pointsman.router.v1.CheckConfigResponse.warnings:type_name -> pointsman.router.v1.ConfigNotice
-	28, // 39: pointsman.router.v1.CheckConfigResponse.infos:type_name -> pointsman.router.v1.ConfigNotice
-	31, // 40: pointsman.router.v1.CheckConfigResponse.plugins:type_name -> pointsman.router.v1.ConfigPlugin
-	32, // 41: pointsman.router.v1.ConfigPlugin.profiles:type_name -> pointsman.router.v1.ProfileUse
-	3,  // 42: pointsman.router.v1.RouterService.Pick:input_type -> pointsman.router.v1.PickRequest
-	6,  // 43: pointsman.router.v1.RouterService.Release:input_type -> pointsman.router.v1.ReleaseRequest
-	8,  // 44: pointsman.router.v1.RouterService.Explain:input_type -> pointsman.router.v1.ExplainRequest
-	16, // 45: pointsman.router.v1.RouterService.ListEndpoints:input_type -> pointsman.router.v1.ListEndpointsRequest
-	19, // 46: pointsman.router.v1.RouterService.ListScorers:input_type -> pointsman.router.v1.ListScorersRequest
-	23, // 47: pointsman.router.v1.RouterService.WatchDecisions:input_type -> pointsman.router.v1.WatchDecisionsRequest
-	25, // 48: pointsman.router.v1.RouterService.GetConfigStatus:input_type -> pointsman.router.v1.GetConfigStatusRequest
-	29, // 49: pointsman.router.v1.RouterService.CheckConfig:input_type -> pointsman.router.v1.CheckConfigRequest
-	4,  // 50: pointsman.router.v1.RouterService.Pick:output_type -> pointsman.router.v1.PickResponse
-	7,  // 51: pointsman.router.v1.RouterService.Release:output_type -> pointsman.router.v1.ReleaseResponse
-	9,  // 52: pointsman.router.v1.RouterService.Explain:output_type -> pointsman.router.v1.ExplainResponse
-	17, // 53: pointsman.router.v1.RouterService.ListEndpoints:output_type -> pointsman.router.v1.ListEndpointsResponse
-	20, // 54: pointsman.router.v1.RouterService.ListScorers:output_type -> pointsman.router.v1.ListScorersResponse
-	24, // 55: pointsman.router.v1.RouterService.WatchDecisions:output_type -> pointsman.router.v1.WatchDecisionsResponse
-	26, // 56: pointsman.router.v1.RouterService.GetConfigStatus:output_type -> pointsman.router.v1.GetConfigStatusResponse
-	30, // 57: pointsman.router.v1.RouterService.CheckConfig:output_type -> pointsman.router.v1.CheckConfigResponse
-	50, // [50:58] is the sub-list for method output_type
-	42, // [42:50] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	2,  // 6: pointsman.router.v1.PickResponse.response_headers:type_name -> pointsman.router.v1.Header
+	5,  // 7: pointsman.router.v1.PickResponse.stages:type_name -> pointsman.router.v1.Stage
+	6,  // 8: pointsman.router.v1.PickResponse.skipped_stages:type_name -> pointsman.router.v1.SkippedStage
+	7,  // 9: pointsman.router.v1.Stage.endpoints:type_name -> pointsman.router.v1.PickedEndpoint
+	7,  // 10: pointsman.router.v1.Stage.fallbacks:type_name -> pointsman.router.v1.PickedEndpoint
+	1,  // 11: pointsman.router.v1.ExplainRequest.request:type_name -> pointsman.router.v1.RequestDescription
+	12, // 12: pointsman.router.v1.ExplainResponse.decision:type_name -> pointsman.router.v1.Decision
+	36, // 13: pointsman.router.v1.Decision.decide_time:type_name -> google.protobuf.Timestamp
+	35, // 14: pointsman.router.v1.Decision.elapsed:type_name -> google.protobuf.Duration
+	14, // 15: pointsman.router.v1.Decision.profiles:type_name -> pointsman.router.v1.ProfileDecision
+	7,  // 16: pointsman.router.v1.Decision.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
+	7,  // 17: pointsman.router.v1.Decision.fallbacks:type_name -> pointsman.router.v1.PickedEndpoint
+	13, // 18: pointsman.router.v1.Decision.admission:type_name -> pointsman.router.v1.Admission
+	5,  // 19: pointsman.router.v1.Decision.stages:type_name -> pointsman.router.v1.Stage
+	6,  // 20: pointsman.router.v1.Decision.skipped_stages:type_name -> pointsman.router.v1.SkippedStage
+	15, // 21: pointsman.router.v1.ProfileDecision.scorers:type_name -> pointsman.router.v1.ScorerDecision
+	16, // 22: pointsman.router.v1.ProfileDecision.candidates:type_name -> pointsman.router.v1.CandidateDecision
+	7,  // 23: pointsman.router.v1.ProfileDecision.picked:type_name -> pointsman.router.v1.PickedEndpoint
+	0,  // 24: pointsman.router.v1.ScorerDecision.verdict:type_name -> pointsman.router.v1.ScorerVerdict
+	35, // 25: pointsman.router.v1.ScorerDecision.elapsed:type_name -> google.protobuf.Duration
+	35, // 26: pointsman.router.v1.ScorerDecision.state_age:type_name -> google.protobuf.Duration
+	7,  // 27: pointsman.router.v1.CandidateDecision.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
+	17, // 28: pointsman.router.v1.CandidateDecision.scores:type_name -> pointsman.router.v1.CandidateScore
+	35, // 29: pointsman.router.v1.CandidateDecision.load_age:type_name -> google.protobuf.Duration
+	20, // 30: pointsman.router.v1.ListEndpointsResponse.endpoints:type_name -> pointsman.router.v1.EndpointStatus
+	35, // 31: pointsman.router.v1.ListEndpointsResponse.state_age:type_name -> google.protobuf.Duration
+	7,  // 32: pointsman.router.v1.EndpointStatus.endpoint:type_name -> pointsman.router.v1.PickedEndpoint
+	2,  // 33: pointsman.router.v1.EndpointStatus.labels:type_name -> pointsman.router.v1.Header
+	35, // 34: pointsman.router.v1.EndpointStatus.load_age:type_name -> google.protobuf.Duration
+	23, // 35: pointsman.router.v1.ListScorersResponse.scorers:type_name -> pointsman.router.v1.ScorerStatus
+	24, // 36: pointsman.router.v1.ScorerStatus.replicas:type_name -> pointsman.router.v1.ScorerReplica
+	35, // 37: pointsman.router.v1.ScorerStatus.last_error_age:type_name -> google.protobuf.Duration
+	12, // 38: pointsman.router.v1.WatchDecisionsResponse.decision:type_name -> pointsman.router.v1.Decision
+	36, // 39: pointsman.router.v1.GetConfigStatusResponse.load_time:type_name -> google.protobuf.Timestamp
+	30, // 40: pointsman.router.v1.GetConfigStatusResponse.warnings:type_name -> pointsman.router.v1.ConfigNotice
+	29, // 41: pointsman.router.v1.GetConfigStatusResponse.last_refused:type_name -> pointsman.router.v1.RefusedConfig
+	36, // 42: pointsman.router.v1.RefusedConfig.refuse_time:type_name -> google.protobuf.Timestamp
+	30, // 43: pointsman.router.v1.RefusedConfig.faults:type_name -> pointsman.router.v1.ConfigNotice
+	30, // 44: pointsman.router.v1.CheckConfigResponse.faults:type_name -> pointsman.router.v1.ConfigNotice
+	30, // 45: pointsman.router.v1.CheckConfigResponse.warnings:type_name -> pointsman.router.v1.ConfigNotice
+	30, // 46: pointsman.router.v1.CheckConfigResponse.infos:type_name -> pointsman.router.v1.ConfigNotice
+	33, // 47: pointsman.router.v1.CheckConfigResponse.plugins:type_name -> pointsman.router.v1.ConfigPlugin
+	34, // 48: pointsman.router.v1.ConfigPlugin.profiles:type_name -> pointsman.router.v1.ProfileUse
+	3,  // 49: pointsman.router.v1.RouterService.Pick:input_type -> pointsman.router.v1.PickRequest
+	8,  // 50: pointsman.router.v1.RouterService.Release:input_type -> pointsman.router.v1.ReleaseRequest
+	10, // 51: pointsman.router.v1.RouterService.Explain:input_type -> pointsman.router.v1.ExplainRequest
+	18, // 52: pointsman.router.v1.RouterService.ListEndpoints:input_type -> pointsman.router.v1.ListEndpointsRequest
+	21, // 53: pointsman.router.v1.RouterService.ListScorers:input_type -> pointsman.router.v1.ListScorersRequest
+	25, // 54: pointsman.router.v1.RouterService.WatchDecisions:input_type -> pointsman.router.v1.WatchDecisionsRequest
+	27, // 55: pointsman.router.v1.RouterService.GetConfigStatus:input_type -> pointsman.router.v1.GetConfigStatusRequest
+	31, // 56: pointsman.router.v1.RouterService.CheckConfig:input_type -> pointsman.router.v1.CheckConfigRequest
+	4,  // 57: pointsman.router.v1.RouterService.Pick:output_type -> pointsman.router.v1.PickResponse
+	9,  // 58: pointsman.router.v1.RouterService.Release:output_type -> pointsman.router.v1.ReleaseResponse
+	11, // 59: pointsman.router.v1.RouterService.Explain:output_type -> pointsman.router.v1.ExplainResponse
+	19, // 60: pointsman.router.v1.RouterService.ListEndpoints:output_type -> pointsman.router.v1.ListEndpointsResponse
+	22, // 61: pointsman.router.v1.RouterService.ListScorers:output_type -> pointsman.router.v1.ListScorersResponse
+	26, // 62: pointsman.router.v1.RouterService.WatchDecisions:output_type -> pointsman.router.v1.WatchDecisionsResponse
+	28, // 63: pointsman.router.v1.RouterService.GetConfigStatus:output_type -> pointsman.router.v1.GetConfigStatusResponse
+	32, // 64: pointsman.router.v1.RouterService.CheckConfig:output_type -> pointsman.router.v1.CheckConfigResponse
+	57, // [57:65] is the sub-list for method output_type
+	49, // [49:57] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_pointsman_router_v1_router_proto_init() }
@@ -2976,19 +3264,20 @@ func file_pointsman_router_v1_router_proto_init() {
 		return
 	}
 	file_pointsman_router_v1_router_proto_msgTypes[5].OneofWrappers = []any{}
-	file_pointsman_router_v1_router_proto_msgTypes[10].OneofWrappers = []any{}
+	file_pointsman_router_v1_router_proto_msgTypes[7].OneofWrappers = []any{}
 	file_pointsman_router_v1_router_proto_msgTypes[12].OneofWrappers = []any{}
-	file_pointsman_router_v1_router_proto_msgTypes[13].OneofWrappers = []any{}
 	file_pointsman_router_v1_router_proto_msgTypes[14].OneofWrappers = []any{}
-	file_pointsman_router_v1_router_proto_msgTypes[17].OneofWrappers = []any{}
-	file_pointsman_router_v1_router_proto_msgTypes[31].OneofWrappers = []any{}
+	file_pointsman_router_v1_router_proto_msgTypes[15].OneofWrappers = []any{}
+	file_pointsman_router_v1_router_proto_msgTypes[16].OneofWrappers = []any{}
+	file_pointsman_router_v1_router_proto_msgTypes[19].OneofWrappers = []any{}
+	file_pointsman_router_v1_router_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pointsman_router_v1_router_proto_rawDesc), len(file_pointsman_router_v1_router_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   32,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

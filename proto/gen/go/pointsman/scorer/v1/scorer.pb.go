@@ -643,9 +643,14 @@ type ValidateParametersResponse struct {
 	// All faults found. Empty: the parameters are good.
 	Faults []*ParameterFault `protobuf:"bytes,1,rep,name=faults,proto3" json:"faults,omitempty"`
 	// What an instance with these parameters needs. Present if there is no fault.
-	Needs         *InputNeeds `protobuf:"bytes,2,opt,name=needs,proto3" json:"needs,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Needs *InputNeeds `protobuf:"bytes,2,opt,name=needs,proto3" json:"needs,omitempty"`
+	// The parameters as the instance takes them, defaults filled in and keys spelt as
+	// in ScorerType.parameters_schema: a JSON object. Validating it must come to the
+	// same instance. Present if there is no fault; empty from a scorer that does not
+	// tell.
+	EffectiveParametersJson []byte `protobuf:"bytes,3,opt,name=effective_parameters_json,json=effectiveParametersJson,proto3" json:"effective_parameters_json,omitempty"`
+	unknownFields           protoimpl.UnknownFields
+	sizeCache               protoimpl.SizeCache
 }
 
 func (x *ValidateParametersResponse) Reset() {
@@ -688,6 +693,13 @@ func (x *ValidateParametersResponse) GetFaults() []*ParameterFault {
 func (x *ValidateParametersResponse) GetNeeds() *InputNeeds {
 	if x != nil {
 		return x.Needs
+	}
+	return nil
+}
+
+func (x *ValidateParametersResponse) GetEffectiveParametersJson() []byte {
+	if x != nil {
+		return x.EffectiveParametersJson
 	}
 	return nil
 }
@@ -2863,10 +2875,11 @@ const file_pointsman_scorer_v1_scorer_proto_rawDesc = "" +
 	"\x19ValidateParametersRequest\x12\x1f\n" +
 	"\vscorer_type\x18\x01 \x01(\tR\n" +
 	"scorerType\x12'\n" +
-	"\x0fparameters_json\x18\x02 \x01(\fR\x0eparametersJson\"\x90\x01\n" +
+	"\x0fparameters_json\x18\x02 \x01(\fR\x0eparametersJson\"\xcc\x01\n" +
 	"\x1aValidateParametersResponse\x12;\n" +
 	"\x06faults\x18\x01 \x03(\v2#.pointsman.scorer.v1.ParameterFaultR\x06faults\x125\n" +
-	"\x05needs\x18\x02 \x01(\v2\x1f.pointsman.scorer.v1.InputNeedsR\x05needs\"<\n" +
+	"\x05needs\x18\x02 \x01(\v2\x1f.pointsman.scorer.v1.InputNeedsR\x05needs\x12:\n" +
+	"\x19effective_parameters_json\x18\x03 \x01(\fR\x17effectiveParametersJson\"<\n" +
 	"\x0eParameterFault\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\"\xf9\x02\n" +

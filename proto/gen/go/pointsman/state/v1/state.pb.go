@@ -1137,8 +1137,9 @@ func (x *GetStateResponse) GetPolicy() *PoolPolicy {
 	return nil
 }
 
-// OutcomeBatch is what one router did, at most 256 events or 2 ms of them. A
-// router that has nothing to say sends an empty batch every second: it is alive.
+// OutcomeBatch is what one router did, at most 256 events. Picks go at once or within
+// 2 ms while other routers are heard; everything within 10 ms. A router that has
+// nothing to say sends an empty batch every second: it is alive.
 // Subject: pointsman.v1.<pool>.outcome
 type OutcomeBatch struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1743,7 +1744,10 @@ type PrefixPlacement struct {
 	Hashes []uint64 `protobuf:"fixed64,4,rep,packed,name=hashes,proto3" json:"hashes,omitempty"`
 	// The prompt was cold: prefix scorers answered, and no candidate was believed to
 	// hold any of it.
-	Cold          bool `protobuf:"varint,5,opt,name=cold,proto3" json:"cold,omitempty"`
+	Cold bool `protobuf:"varint,5,opt,name=cold,proto3" json:"cold,omitempty"`
+	// OutcomeEvent.pick_id of the pick that sent it, of the router that says it. Zero:
+	// not told. Not used in GetPrefixesResponse.
+	PickId        uint64 `protobuf:"varint,6,opt,name=pick_id,json=pickId,proto3" json:"pick_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1811,6 +1815,13 @@ func (x *PrefixPlacement) GetCold() bool {
 		return x.Cold
 	}
 	return false
+}
+
+func (x *PrefixPlacement) GetPickId() uint64 {
+	if x != nil {
+		return x.PickId
+	}
+	return 0
 }
 
 // GetPrefixesRequest asks one prefix-indexer for a part of its index, page by page.
@@ -1887,9 +1898,12 @@ type GetPrefixesResponse struct {
 	// is the block before the segment, 0 at the start of a prompt.
 	Placements []*PrefixPlacement `protobuf:"bytes,2,rep,name=placements,proto3" json:"placements,omitempty"`
 	// True if further pages follow.
-	More          bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	More bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	// Endpoints in the order in which they were last sent a cold prompt, the last one
+	// first, going on from the pages before.
+	ColdEndpointIds []string `protobuf:"bytes,4,rep,name=cold_endpoint_ids,json=coldEndpointIds,proto3" json:"cold_endpoint_ids,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *GetPrefixesResponse) Reset() {
@@ -1941,6 +1955,13 @@ func (x *GetPrefixesResponse) GetMore() bool {
 		return x.More
 	}
 	return false
+}
+
+func (x *GetPrefixesResponse) GetColdEndpointIds() []string {
+	if x != nil {
+		return x.ColdEndpointIds
+	}
+	return nil
 }
 
 // CollectorHeartbeat keeps a collector in the set that shares the endpoints.
@@ -2131,26 +2152,28 @@ const file_pointsman_state_v1_state_proto_rawDesc = "" +
 	"\x05stamp\x18\x01 \x01(\v2\x19.pointsman.state.v1.StampR\x05stamp\x12C\n" +
 	"\n" +
 	"placements\x18\x02 \x03(\v2#.pointsman.state.v1.PrefixPlacementR\n" +
-	"placements\"\xa0\x01\n" +
+	"placements\"\xb9\x01\n" +
 	"\x0fPrefixPlacement\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12\x16\n" +
 	"\x06scheme\x18\x02 \x01(\tR\x06scheme\x12(\n" +
 	"\x10block_size_bytes\x18\x03 \x01(\rR\x0eblockSizeBytes\x12\x16\n" +
 	"\x06hashes\x18\x04 \x03(\x06R\x06hashes\x12\x12\n" +
-	"\x04cold\x18\x05 \x01(\bR\x04cold\"b\n" +
+	"\x04cold\x18\x05 \x01(\bR\x04cold\x12\x17\n" +
+	"\apick_id\x18\x06 \x01(\x04R\x06pickId\"b\n" +
 	"\x12GetPrefixesRequest\x12\x12\n" +
 	"\x04page\x18\x01 \x01(\rR\x04page\x12\x1d\n" +
 	"\n" +
 	"indexer_id\x18\x02 \x01(\tR\tindexerId\x12\x19\n" +
-	"\basker_id\x18\x03 \x01(\tR\aaskerId\"\x8d\x01\n" +
+	"\basker_id\x18\x03 \x01(\tR\aaskerId\"\xb9\x01\n" +
 	"\x13GetPrefixesResponse\x12\x1d\n" +
 	"\n" +
 	"indexer_id\x18\x01 \x01(\tR\tindexerId\x12C\n" +
 	"\n" +
 	"placements\x18\x02 \x03(\v2#.pointsman.state.v1.PrefixPlacementR\n" +
 	"placements\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"\x95\x01\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\x12*\n" +
+	"\x11cold_endpoint_ids\x18\x04 \x03(\tR\x0fcoldEndpointIds\"\x95\x01\n" +
 	"\x12CollectorHeartbeat\x12/\n" +
 	"\x05stamp\x18\x01 \x01(\v2\x19.pointsman.state.v1.StampR\x05stamp\x124\n" +
 	"\x16scraped_endpoint_count\x18\x02 \x01(\rR\x14scrapedEndpointCount\x12\x18\n" +
