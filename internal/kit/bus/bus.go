@@ -39,11 +39,12 @@ type Bus struct {
 	conn atomic.Pointer[nats.Conn] // nil: offline
 	lost chan struct{}             // a reset is due
 
-	mu      sync.Mutex
-	started bool
-	inlets  []inlet
-	resets  []func()
-	outlets map[Subject]*outlet
+	mu       sync.Mutex
+	started  bool
+	inlets   []inlet
+	resets   []func()
+	outlets  map[Subject]*outlet
+	channels map[Subject]*channel
 }
 
 // inlet is something that listens on a subject.
@@ -71,14 +72,15 @@ func New(cfg Config, pool, publisherID string, tel *telemetry.Telemetry) (*Bus, 
 		return nil, err
 	}
 	b := &Bus{
-		cfg:     cfg,
-		prefix:  root + Token(pool) + ".",
-		id:      publisherID,
-		log:     tel.Log,
-		health:  tel.Health,
-		meters:  meters,
-		lost:    make(chan struct{}, 1),
-		outlets: make(map[Subject]*outlet),
+		cfg:      cfg,
+		prefix:   root + Token(pool) + ".",
+		id:       publisherID,
+		log:      tel.Log,
+		health:   tel.Health,
+		meters:   meters,
+		lost:     make(chan struct{}, 1),
+		outlets:  make(map[Subject]*outlet),
+		channels: make(map[Subject]*channel),
 	}
 	b.meters.setConnected(false)
 	b.health.Set(healthCheck, fmt.Errorf("not connected to NATS at %s yet", cfg.location()))
@@ -108,7 +110,7 @@ func (b *Bus) OnReset(f func()) {
 func (b *Bus) listen(in inlet) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.mustNotRun("Subscribe and Respond")
+	b.mustNotRun("Respond")
 	b.inlets = append(b.inlets, in)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -58,7 +59,7 @@ func TestConfigIsReadFromYAML(t *testing.T) {
 	want := DefaultConfig()
 	want.URL, want.User, want.Password, want.PendingMessages = "tls://a:1", "u", "p", 7
 	want.TLS = rpc.TLSConfig{CAFile: "ca", ServerName: "n"}
-	if cfg != want {
+	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("got %+v, want %+v", cfg, want)
 	}
 }

@@ -71,7 +71,7 @@ func (p *Publisher[M]) Publish(m M) error {
 	if nc == nil {
 		return p.bus.refused(o.subject, ErrOffline)
 	}
-	data, err := proto.MarshalOptions{}.MarshalAppend(o.buffer[:0], m)
+	data, err := encode(o.subject, o.buffer[:0], m)
 	if err != nil {
 		return p.bus.refused(o.subject, err)
 	}

@@ -5,25 +5,68 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"google.golang.org/protobuf/proto"
+
+	statev1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/state/v1"
 )
 
+// Heard is a message as it is received: a [Stamped] one, or what reads the encoding of
+// one by itself, by a method UnmarshalVT as generated code has it.
+type Heard interface{ GetStamp() *statev1.Stamp }
+
 // Subscribe calls f for each message on the subject, one at a time. newM returns
-// an empty message; f may keep what it is given. f must not block for long:
+// an empty message, or one that replaces what it holds when it is decoded; f may keep
+// what it is given if newM does not return it again. f must not block for long:
 // while it runs, messages of the subject wait, and beyond the limits of [Config]
-// they are lost. Messages that cannot be decoded, that lack a stamp or that come
+// they are lost. Subscriptions to one subject are called one after the other, in the
+// order in which they were made. Messages that cannot be decoded, that lack a stamp or that come
 // after a later one of their publisher are counted and not handed over. Must be
 // called before the bus's part runs.
-func Subscribe[M Stamped](b *Bus, s Subject, newM func() M, f func(m M, meta Meta)) {
-	b.listen(&subscription[M]{
+func Subscribe[M Heard](b *Bus, s Subject, newM func() M, f func(m M, meta Meta)) {
+	in := &subscription[M]{
 		bus: b, subject: s, newM: newM, f: f,
 		received: bind(b.meters.received, s),
 		gaps:     bind(b.meters.gaps, s),
 		lost:     bind(b.meters.lost, s),
-	})
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mustNotRun("Subscribe")
+	if b.channels[s] == nil {
+		b.channels[s] = &channel{bus: b, subject: s}
+		b.inlets = append(b.inlets, b.channels[s])
+	}
+	b.channels[s].subscribers = append(b.channels[s].subscribers, in)
 }
 
-type subscription[M Stamped] struct {
+// channel is all subscriptions of a process to one subject: a message comes once.
+type channel struct {
+	bus         *Bus
+	subject     Subject
+	subscribers []subscriber
+}
+
+type subscriber interface {
+	// connected says on which connection messages count from now on.
+	connected(nc *nats.Conn)
+	handle(from *nats.Conn, data []byte)
+}
+
+func (c *channel) open(nc *nats.Conn) error {
+	for _, s := range c.subscribers {
+		s.connected(nc)
+	}
+	sub, err := nc.Subscribe(c.bus.subject(c.subject), func(m *nats.Msg) {
+		for _, s := range c.subscribers {
+			s.handle(nc, m.Data)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return sub.SetPendingLimits(c.bus.cfg.PendingMessages, c.bus.cfg.PendingBytes)
+}
+
+type subscription[M Heard] struct {
 	bus                  *Bus
 	subject              Subject
 	newM                 func() M
@@ -37,15 +80,10 @@ type subscription[M Stamped] struct {
 	tracker tracker
 }
 
-func (s *subscription[M]) open(nc *nats.Conn) error {
+func (s *subscription[M]) connected(nc *nats.Conn) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.current = nc
-	s.mu.Unlock()
-	sub, err := nc.Subscribe(s.bus.subject(s.subject), func(m *nats.Msg) { s.handle(nc, m.Data) })
-	if err != nil {
-		return err
-	}
-	return sub.SetPendingLimits(s.bus.cfg.PendingMessages, s.bus.cfg.PendingBytes)
 }
 
 func (s *subscription[M]) handle(from *nats.Conn, data []byte) {
@@ -55,7 +93,7 @@ func (s *subscription[M]) handle(from *nats.Conn, data []byte) {
 		return
 	}
 	m := s.newM()
-	if err := proto.Unmarshal(data, m); err != nil {
+	if err := decode(s.subject, data, m); err != nil {
 		s.bus.meters.fault(s.subject, kindDecode)
 		return
 	}

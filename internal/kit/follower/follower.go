@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/pointsman/pointsman/internal/kit/bus"
+	"github.com/pointsman/pointsman/internal/kit/outcomes"
 	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/internal/kit/run"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
@@ -63,7 +64,8 @@ func New(r *roster.Roster, b *bus.Bus, tel *telemetry.Telemetry) (*Follower, err
 	f.health.Set("roster", errNoTable)
 	bus.Subscribe(b, bus.Table, func() *statev1.EndpointTable { return &statev1.EndpointTable{} }, f.onTable)
 	bus.Subscribe(b, bus.Load, func() *statev1.EndpointLoads { return &statev1.EndpointLoads{} }, f.onLoads)
-	bus.Subscribe(b, bus.Outcome, func() *statev1.OutcomeBatch { return &statev1.OutcomeBatch{} }, f.onOutcomes)
+	batch := &outcomes.Batch{Deaf: b.PublisherID()}
+	bus.Subscribe(b, bus.Outcome, func() *outcomes.Batch { return batch }, f.onOutcomes)
 	b.OnReset(f.join)
 	return f, nil
 }
@@ -138,7 +140,7 @@ func (f *Follower) onLoads(m *statev1.EndpointLoads, _ bus.Meta) {
 	}
 }
 
-func (f *Follower) onOutcomes(m *statev1.OutcomeBatch, _ bus.Meta) {
+func (f *Follower) onOutcomes(m *outcomes.Batch, _ bus.Meta) {
 	id := m.GetStamp().GetPublisherId()
 	if id == f.bus.PublisherID() {
 		f.hearing.echo(m.GetStamp())

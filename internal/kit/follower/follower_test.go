@@ -16,6 +16,7 @@ import (
 
 	"github.com/pointsman/pointsman/internal/kit/bus"
 	"github.com/pointsman/pointsman/internal/kit/kittest"
+	"github.com/pointsman/pointsman/internal/kit/outcomes"
 	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/internal/kit/run"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
@@ -92,7 +93,7 @@ func TestTheTableThatChangedLastIsFollowed(t *testing.T) {
 }
 
 // batch is an outcome batch with picks (id > 0) and releases (id < 0) on endpoint "a".
-func batch(seq uint64, ids ...int) *statev1.OutcomeBatch {
+func batch(seq uint64, ids ...int) *outcomes.Batch {
 	m := &statev1.OutcomeBatch{Stamp: &statev1.Stamp{PublisherId: "r", Sequence: seq}}
 	for _, id := range ids {
 		if id > 0 {
@@ -101,7 +102,15 @@ func batch(seq uint64, ids ...int) *statev1.OutcomeBatch {
 			m.Events = append(m.Events, &statev1.OutcomeEvent{PickId: uint64(-id), Event: &statev1.OutcomeEvent_Finished{Finished: &statev1.Finished{}}})
 		}
 	}
-	return m
+	data, err := m.MarshalVT()
+	if err != nil {
+		panic(err)
+	}
+	b := &outcomes.Batch{}
+	if err := b.UnmarshalVT(data); err != nil {
+		panic(err)
+	}
+	return b
 }
 
 func open(seq uint64, ids ...uint64) *statev1.GetPicksResponse {
@@ -125,7 +134,7 @@ func newRouters(t *testing.T) (*routers, func() int64) {
 
 func TestBatchesInOrderNeedNoQuestion(t *testing.T) {
 	rs, inFlight := newRouters(t)
-	for _, m := range []*statev1.OutcomeBatch{batch(1, 1, 2), batch(2, -1), batch(2, -2), batch(3)} {
+	for _, m := range []*outcomes.Batch{batch(1, 1, 2), batch(2, -1), batch(2, -2), batch(3)} {
 		if rs.hear(m, 0) {
 			t.Errorf("batch %d led to a question", m.GetStamp().GetSequence())
 		}
@@ -344,7 +353,7 @@ func TestALateJoinerAsksForThePolicy(t *testing.T) {
 	if known[0] != 0 {
 		t.Errorf("there were %d endpoints before the policy", known[0])
 	}
-	for _, m := range []*statev1.PoolPolicy{first, wirePolicy(t, "c", 2, "second"), wirePolicy(t, "c", 2, "second")} {
+	for _, m := range []*statev1.PoolPolicy{wirePolicy(t, "c", 1, "first"), wirePolicy(t, "c", 2, "second"), wirePolicy(t, "c", 2, "second")} {
 		if err := say.Publish(m); err != nil {
 			t.Fatal(err)
 		}

@@ -3,6 +3,7 @@ package follower
 import (
 	"time"
 
+	"github.com/pointsman/pointsman/internal/kit/outcomes"
 	"github.com/pointsman/pointsman/internal/kit/roster"
 	statev1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/state/v1"
 )
@@ -20,7 +21,7 @@ type feed struct {
 	last     uint64 // sequence of the last batch applied
 	heard    int64  // ns, by the roster's clock
 	asking   bool   // its open picks were asked for; batches wait
-	queue    []*statev1.OutcomeBatch
+	queue    []*outcomes.Batch
 	askAgain int64 // ns, by the roster's clock; 0: nothing is known to be missing
 }
 
@@ -32,9 +33,9 @@ type routers struct {
 
 // hear applies a batch, or keeps it until the router's open picks are known. It
 // returns true if those must be asked for.
-func (rs *routers) hear(m *statev1.OutcomeBatch, received int64) (ask bool) {
+func (rs *routers) hear(m *outcomes.Batch, received int64) (ask bool) {
 	id, seq := m.GetStamp().GetPublisherId(), m.GetStamp().GetSequence()
-	if m.GetLeaving() {
+	if m.Leaving {
 		rs.drop(id)
 		return false
 	}
@@ -45,7 +46,7 @@ func (rs *routers) hear(m *statev1.OutcomeBatch, received int64) (ask bool) {
 	}
 	f.heard = received
 	if f.asking {
-		f.queue = append(f.queue, m)
+		f.queue = append(f.queue, m.Clone())
 		return false
 	}
 	if seq <= f.last {
@@ -53,7 +54,7 @@ func (rs *routers) hear(m *statev1.OutcomeBatch, received int64) (ask bool) {
 	}
 	if seq != f.last+1 {
 		f.asking = true
-		f.queue = append(f.queue, m)
+		f.queue = append(f.queue, m.Clone())
 		return true
 	}
 	rs.apply(id, f, m, received)
@@ -98,7 +99,7 @@ func (rs *routers) take(id string, f *feed, m *statev1.GetPicksResponse, receive
 	open := make(map[uint64]bool, len(m.GetPicks()))
 	for _, p := range m.GetPicks() {
 		open[p.GetPickId()] = true
-		rs.pick(id, p.GetPickId(), p.GetPicked(), received)
+		rs.pick(id, p.GetPickId(), p.GetPicked().GetEndpointId(), p.GetPicked().GetUncachedTokenCount(), p.GetPicked().GetAgeMs(), received)
 	}
 	rs.roster.Keep(id, open)
 	f.last, f.askAgain = m.GetStamp().GetSequence(), 0
@@ -117,22 +118,21 @@ func (rs *routers) doubtful(now int64) (ids []string) {
 	return ids
 }
 
-func (rs *routers) apply(id string, f *feed, m *statev1.OutcomeBatch, received int64) {
-	for _, e := range m.GetEvents() {
-		switch v := e.GetEvent().(type) {
-		case *statev1.OutcomeEvent_Picked:
-			rs.pick(id, e.GetPickId(), v.Picked, received)
-		case *statev1.OutcomeEvent_Finished:
-			rs.roster.Finish(id, e.GetPickId())
+func (rs *routers) apply(id string, f *feed, m *outcomes.Batch, received int64) {
+	for i := range m.Events {
+		switch e := &m.Events[i]; e.Kind {
+		case outcomes.Picked:
+			rs.pick(id, e.PickID, e.Endpoint, e.UncachedTokens, e.AgeMS, received)
+		case outcomes.Finished:
+			rs.roster.Finish(id, e.PickID)
 		}
 	}
 	f.last = m.GetStamp().GetSequence()
 	rs.roster.Applied(id, f.last)
 }
 
-func (rs *routers) pick(id string, pickID uint64, p *statev1.Picked, received int64) {
-	at := received - int64(p.GetAgeMs())*int64(time.Millisecond)
-	rs.roster.Pick(id, pickID, roster.ID(p.GetEndpointId()), p.GetUncachedTokenCount(), at)
+func (rs *routers) pick(id string, pickID uint64, endpoint string, uncached, ageMS uint32, received int64) {
+	rs.roster.Pick(id, pickID, roster.ID(endpoint), uncached, received-int64(ageMS)*int64(time.Millisecond))
 }
 
 // silent drops the routers that have said nothing for too long and returns their ids.

@@ -16,8 +16,11 @@ import (
 
 // Reader picks parameters out of an object by name. It belongs to one goroutine.
 type Reader struct {
-	values map[string]value // by lower-case key
-	faults []*scorerv1.ParameterFault
+	keys      []string         // as they are spelt
+	values    map[string]value // by lower-case key
+	faults    []*scorerv1.ParameterFault
+	inEffect  map[string][]byte // as JSON, by key as spelt
+	exclusive [][]string
 }
 
 // value is one parameter as it was given.
@@ -29,7 +32,7 @@ type value struct {
 // Read takes the object apart. keys are all that a type takes, as they are spelt; none
 // if it takes no parameters.
 func Read(parametersJSON []byte, keys ...string) *Reader {
-	r := &Reader{values: make(map[string]value)}
+	r := &Reader{keys: keys, values: make(map[string]value), inEffect: make(map[string][]byte)}
 	if len(bytes.TrimSpace(parametersJSON)) == 0 {
 		return r
 	}
@@ -64,8 +67,10 @@ func (r *Reader) Fault(key, format string, args ...any) {
 	r.faults = append(r.faults, &scorerv1.ParameterFault{Key: key, Message: fmt.Sprintf(format, args...)})
 }
 
-// Exclusive allows only one of several keys.
+// Exclusive allows only one of several keys, of which the first is in effect if none is
+// set.
 func (r *Reader) Exclusive(keys ...string) {
+	r.exclusive = append(r.exclusive, keys)
 	var set []string
 	for _, k := range keys {
 		if v, ok := r.values[strings.ToLower(k)]; ok {
@@ -80,6 +85,12 @@ func (r *Reader) Exclusive(keys ...string) {
 // Whole returns a whole number between least and most, or otherwise if it is not set
 // or not one.
 func (r *Reader) Whole(key string, otherwise, least, most int64) int64 {
+	n := r.whole(key, otherwise, least, most)
+	r.InEffect(key, n)
+	return n
+}
+
+func (r *Reader) whole(key string, otherwise, least, most int64) int64 {
 	v, ok := r.values[strings.ToLower(key)]
 	if !ok {
 		return otherwise
@@ -101,6 +112,12 @@ func (r *Reader) Whole(key string, otherwise, least, most int64) int64 {
 // Number returns a number between least and most, or otherwise if it is not set or
 // not one.
 func (r *Reader) Number(key string, otherwise, least, most float64) float64 {
+	n := r.number(key, otherwise, least, most)
+	r.InEffect(key, n)
+	return n
+}
+
+func (r *Reader) number(key string, otherwise, least, most float64) float64 {
 	v, ok := r.values[strings.ToLower(key)]
 	if !ok {
 		return otherwise
@@ -119,6 +136,12 @@ func (r *Reader) Number(key string, otherwise, least, most float64) float64 {
 
 // Flag returns true or false, or otherwise if it is not set or neither.
 func (r *Reader) Flag(key string, otherwise bool) bool {
+	on := r.flag(key, otherwise)
+	r.InEffect(key, on)
+	return on
+}
+
+func (r *Reader) flag(key string, otherwise bool) bool {
 	v, ok := r.values[strings.ToLower(key)]
 	switch {
 	case !ok:
@@ -134,6 +157,14 @@ func (r *Reader) Flag(key string, otherwise bool) bool {
 
 // Text returns a text, or otherwise if it is not set or none.
 func (r *Reader) Text(key, otherwise string) string {
+	s := r.text(key, otherwise)
+	if _, set := r.values[strings.ToLower(key)]; set || s != "" {
+		r.InEffect(key, s)
+	}
+	return s
+}
+
+func (r *Reader) text(key, otherwise string) string {
 	v, ok := r.values[strings.ToLower(key)]
 	if !ok {
 		return otherwise

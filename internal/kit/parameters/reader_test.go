@@ -62,6 +62,44 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// What was read can be written down, and comes to the same.
+func TestEffective(t *testing.T) {
+	read := func(text string) (*Reader, int64) {
+		r := Read([]byte(text), "size", "sizeTokens", "share", "on", "name", "most")
+		r.Exclusive("size", "sizeTokens")
+		size := r.Whole("size", 64, 1, 1<<40)
+		if n := r.Whole("sizeTokens", 0, 1, 1<<40); n > 0 {
+			size = 4 * n
+		}
+		r.Number("share", .5, 0, 1)
+		r.Flag("on", false)
+		r.Text("name", "")
+		if most := r.Whole("most", 7, 0, 1<<53); most == 0 {
+			r.InEffect("most", 7)
+		}
+		return r, size
+	}
+	for text, want := range map[string]string{
+		"": `{"size":64,"share":0.5,"on":false,"most":7}`,
+		`{"MOST":0,"On":true,"NAME":"a\"b","share":1,"size":1099511627776}`: `{"size":1099511627776,"share":1,"on":true,"name":"a\"b","most":7}`,
+		`{"sizetokens":16,"name":"","share":1e-7}`:                          `{"sizeTokens":16,"share":1e-7,"on":false,"name":"","most":7}`,
+		`{"size":null,"sizeTokens":16}`:                                     `{"sizeTokens":16,"share":0.5,"on":false,"most":7}`,
+	} {
+		r, size := read(text)
+		got := string(r.Effective())
+		if d := cmp.Diff(want, got); d != "" || len(r.Faults()) > 0 {
+			t.Errorf("%s: %v\n%s", text, r.Faults(), d)
+		}
+		again, same := read(got)
+		if string(again.Effective()) != got || same != size || len(again.Faults()) > 0 {
+			t.Errorf("%s: %s is read as %s, %d as %d, faults %v", text, got, again.Effective(), size, same, again.Faults())
+		}
+	}
+	if got := string(Read(nil).Effective()); got != "{}" {
+		t.Errorf("a type without parameters: %s", got)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"whole":3,"number":1e3,"flag":false,"textOfIt":"y"}`))
 	f.Add([]byte(`{"whole":{}}`))

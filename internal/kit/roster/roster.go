@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -167,7 +168,7 @@ func (r *Roster) stateOf(id ID) *state {
 	s := r.states[id]
 	if s == nil {
 		s = &state{waiting: Unknown, running: Unknown, kv: Unknown, observedAt: Never}
-		r.states[id] = s
+		r.states[ID(strings.Clone(string(id)))] = s // which may be a part of a message
 	}
 	return s
 }

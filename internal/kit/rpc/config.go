@@ -6,6 +6,9 @@ import (
 	"net"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"github.com/pointsman/pointsman/internal/kit/conf"
 )
 
 const unixScheme = "unix://"
@@ -22,16 +25,24 @@ type ServerConfig struct {
 	TLS TLSConfig `yaml:"tls"`
 	// MaxMessageBytes bounds each message received or sent, in bytes. Default 16 MiB.
 	MaxMessageBytes int `yaml:"maxMessageBytes"`
+	// DrainTimeout is how long open calls may go on after the stop has begun; then they are cut off. Default 10 s.
+	DrainTimeout conf.Duration `yaml:"drainTimeout"`
 }
+
+// DefaultDrainTimeout is enough for any call but streams that last as long as what they tell of.
+const DefaultDrainTimeout = 10 * time.Second
 
 // DefaultServerConfig returns a listener at address, in plain text.
 func DefaultServerConfig(address string) ServerConfig {
-	return ServerConfig{Address: address, MaxMessageBytes: DefaultMaxMessageBytes}
+	return ServerConfig{Address: address, MaxMessageBytes: DefaultMaxMessageBytes, DrainTimeout: conf.Duration(DefaultDrainTimeout)}
 }
 
 // Validate returns all faults, each beginning with its key below the listener's section (conf.Prefix completes it).
 func (c ServerConfig) Validate() error {
 	errs := []error{checkSize(c.MaxMessageBytes), c.TLS.ValidateServer()}
+	if c.DrainTimeout < 0 {
+		errs = append(errs, fmt.Errorf("drainTimeout: must not be below zero, not %v", c.DrainTimeout))
+	}
 	if path, ok := strings.CutPrefix(c.Address, unixScheme); ok {
 		if !filepath.IsAbs(path) {
 			errs = append(errs, fmt.Errorf("address: a socket must be unix:///PATH, not %q", c.Address))

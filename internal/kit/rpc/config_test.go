@@ -32,7 +32,7 @@ func TestServerConfigFaults(t *testing.T) {
 		{"a relative socket", func(c *rpc.ServerConfig) { c.Address = "unix://x.sock" },
 			[]string{`listen.grpc.address: a socket must be unix:///PATH, not "unix://x.sock"`}},
 		{"all at once", func(c *rpc.ServerConfig) {
-			*c = rpc.ServerConfig{TLS: rpc.TLSConfig{
+			*c = rpc.ServerConfig{DrainTimeout: -1, TLS: rpc.TLSConfig{
 				CertFile: files.cert, RequireClientCert: true, ServerName: "x", InsecureSkipVerify: true,
 			}}
 		}, []string{
@@ -41,6 +41,7 @@ func TestServerConfigFaults(t *testing.T) {
 			"listen.grpc.tls.caFile: must be set, because requireClientCert needs something to check certificates against",
 			"listen.grpc.tls.serverName: is for clients; a server is known by its certificate",
 			"listen.grpc.tls.insecureSkipVerify: is for clients; a server without caFile asks for no certificates",
+			"listen.grpc.drainTimeout: must not be below zero, not -1ns",
 			`listen.grpc.address: must be HOST:PORT or unix:///PATH, not ""`,
 		}},
 		{"an authority, but no certificate", func(c *rpc.ServerConfig) { c.TLS.CAFile = files.ca },

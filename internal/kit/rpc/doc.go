@@ -7,8 +7,8 @@
 //     cannot be read is logged, and the old one stays in use;
 //   - a handler that panics fails its own call with INTERNAL, is logged with its stack and counted in
 //     pointsman_rpc_panics_total, and nothing else happens;
-//   - a stop that lets open calls finish, for 10 s at most. Handlers of streams that stay open for ever learn of it
-//     by [Server.OnDrain].
+//   - a stop that lets open calls finish, for [ServerConfig.DrainTimeout] at most. Handlers of streams that stay open
+//     for ever learn of it by [Server.OnDrain].
 //
 // A connection promises:
 //   - it is lazy, reconnects quickly (100 ms to 2 s), balances over all addresses of its target, and ignores proxy

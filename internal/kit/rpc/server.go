@@ -18,9 +18,6 @@ import (
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
 )
 
-// drainTimeout is how long open calls may go on after the stop has begun.
-const drainTimeout = 10 * time.Second
-
 // Server is a gRPC server with health. Register services on it, then run its Part once.
 type Server struct {
 	*grpc.Server
@@ -40,7 +37,7 @@ func NewServer(name string, cfg ServerConfig, tel *telemetry.Telemetry, opts ...
 	if err := cfg.Validate(); err != nil {
 		return nil, conf.Prefix("listen."+name, err)
 	}
-	s := &Server{name: name, address: cfg.Address, tel: tel, health: newHealthService(), patient: drainTimeout}
+	s := &Server{name: name, address: cfg.Address, tel: tel, health: newHealthService(), patient: cfg.DrainTimeout.D()}
 	house, err := s.options(cfg)
 	if err != nil {
 		return nil, err
@@ -81,11 +78,13 @@ func (s *Server) options(cfg ServerConfig) ([]grpc.ServerOption, error) {
 }
 
 // OnDrain adds a function that is called when the server begins to stop, or at once if it has. A handler of streams that
-// live as long as their client makes them end soon after it, because the stop waits for them, 10 s at most.
+// live as long as their client makes them end soon after it, because the stop waits for them, up to
+// [ServerConfig.DrainTimeout].
 func (s *Server) OnDrain(f func()) { s.onDrain.add(f) }
 
 // Part returns the part that listens, announces the address on stdout under the server's name, and serves. When its
-// context ends, health says NOT_SERVING, new calls are refused, open calls may finish for 10 s, and the rest is cut off.
+// context ends, health says NOT_SERVING, new calls are refused, open calls may finish for
+// [ServerConfig.DrainTimeout], and the rest is cut off.
 func (s *Server) Part(stdout io.Writer) run.Part {
 	return func(ctx context.Context, ready func()) error {
 		defer s.Stop() // whatever happens, nothing of the server is left running

@@ -19,6 +19,7 @@ import (
 	testv1 "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
 
+	"github.com/pointsman/pointsman/internal/kit/conf"
 	"github.com/pointsman/pointsman/internal/kit/rpc"
 	"github.com/pointsman/pointsman/internal/kit/run"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
@@ -259,8 +260,9 @@ func TestStopCutsOffWhatDoesNotEnd(t *testing.T) {
 	tel := telemetry.Discard()
 	var log bytes.Buffer
 	tel.Log = slog.New(slog.NewTextHandler(&log, nil))
-	r := start(t, plain(), tel, &echo{})
-	r.SetPatience(20 * time.Millisecond)
+	cfg := plain()
+	cfg.DrainTimeout = conf.Duration(20 * time.Millisecond)
+	r := start(t, cfg, tel, &echo{})
 	stream := openStream(t, dial(t, r.addr, rpc.DefaultClientConfig()))
 	r.stop()
 	if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {

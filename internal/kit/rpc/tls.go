@@ -3,6 +3,8 @@ package rpc
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -21,11 +23,35 @@ type TLSConfig struct {
 	ServerName string `yaml:"serverName"`
 	// InsecureSkipVerify accepts any certificate. Default false; for tests on a network of one's own. Clients only.
 	InsecureSkipVerify bool `yaml:"insecureSkipVerify"`
+	// PeerNames are who the other side may be: its certificate must have one of them, word for word, as a URI, such as
+	// spiffe://example.org/ns/inference/sa/router, or as a DNS name. Default: whoever has a certificate that is accepted.
+	PeerNames []string `yaml:"peerNames"`
 }
 
 // Enabled tells whether TLS is on: something other than RequireClientCert is set.
 func (c TLSConfig) Enabled() bool {
-	return c.CertFile != "" || c.KeyFile != "" || c.CAFile != "" || c.ServerName != "" || c.InsecureSkipVerify
+	return c.CertFile != "" || c.KeyFile != "" || c.CAFile != "" || c.ServerName != "" || c.InsecureSkipVerify || len(c.PeerNames) > 0
+}
+
+// checkPeer returns what a handshake asks whether the other side is one of PeerNames; nil if anybody is welcome.
+func (c TLSConfig) checkPeer() func(tls.ConnectionState) error {
+	if len(c.PeerNames) == 0 {
+		return nil
+	}
+	return func(s tls.ConnectionState) error {
+		if len(s.PeerCertificates) == 0 {
+			return errors.New("the other side has shown no certificate, and tls.peerNames says who it must be")
+		}
+		leaf := s.PeerCertificates[0]
+		names := slices.Clone(leaf.DNSNames)
+		for _, u := range leaf.URIs {
+			names = append(names, u.String())
+		}
+		if !slices.ContainsFunc(names, func(n string) bool { return slices.Contains(c.PeerNames, n) }) {
+			return fmt.Errorf("the other side's certificate is for %q, none of which is among tls.peerNames %q", names, c.PeerNames)
+		}
+		return nil
+	}
 }
 
 // ValidateClient returns what is wrong with c for a client; each fault begins with its key, "tls.…".
@@ -46,6 +72,9 @@ func (c TLSConfig) ValidateServer() error {
 	}
 	if c.RequireClientCert && c.CAFile == "" {
 		fault("tls.caFile: must be set, because requireClientCert needs something to check certificates against")
+	}
+	if len(c.PeerNames) > 0 && !c.RequireClientCert {
+		fault("tls.requireClientCert: must be true, because peerNames says who clients may be")
 	}
 	if c.ServerName != "" {
 		fault("tls.serverName: is for clients; a server is known by its certificate")
@@ -81,26 +110,15 @@ func (c TLSConfig) Server(failed func(error), protocols ...string) (*tls.Config,
 	if err != nil {
 		return nil, err
 	}
-	build := func(m *material) *tls.Config {
+	now := f.configs(func(m *material) *tls.Config {
 		out := c.serverConfig(m)
 		out.NextProtos = protocols
 		return out
-	}
-	var mu sync.Mutex
-	of := f.current()
-	made := build(of)
+	})
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12,
-		NextProtos: protocols,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			m := f.current()
-			mu.Lock()
-			defer mu.Unlock()
-			if m != of {
-				of, made = m, build(m)
-			}
-			return made, nil
-		},
+		MinVersion:         tls.VersionTLS12,
+		NextProtos:         protocols,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return now(), nil },
 	}, nil
 }
 
@@ -118,6 +136,41 @@ func (c TLSConfig) Client() (*tls.Config, error) {
 	return c.clientConfig(m), nil
 }
 
+// Follow returns a function that returns the configuration of a TLS client that is not gRPC's, with what the files hold at
+// that time; the result is not to be changed. Without anything in c it is that of a client that knows the system's
+// authorities. protocols are offered by ALPN. failed is told, once, when new files cannot be used and the old ones stay. An
+// error begins with the key at fault, "tls.…".
+func (c TLSConfig) Follow(failed func(error), protocols ...string) (func() *tls.Config, error) {
+	if err := c.ValidateClient(); err != nil {
+		return nil, err
+	}
+	f, err := openFiles(c, failed)
+	if err != nil {
+		return nil, err
+	}
+	return f.configs(func(m *material) *tls.Config {
+		out := c.clientConfig(m)
+		out.NextProtos = protocols
+		return out
+	}), nil
+}
+
+// configs returns a function that returns what build makes of the present material, made once for each.
+func (f *files) configs(build func(*material) *tls.Config) func() *tls.Config {
+	var mu sync.Mutex
+	of := f.current()
+	made := build(of)
+	return func() *tls.Config {
+		m := f.current()
+		mu.Lock()
+		defer mu.Unlock()
+		if m != of {
+			of, made = m, build(m)
+		}
+		return made
+	}
+}
+
 // clientConfig is the configuration of a client that holds m.
 func (c TLSConfig) clientConfig(m *material) *tls.Config {
 	out := &tls.Config{
@@ -129,6 +182,7 @@ func (c TLSConfig) clientConfig(m *material) *tls.Config {
 	if m.certificate != nil {
 		out.Certificates = []tls.Certificate{*m.certificate}
 	}
+	out.VerifyConnection = c.checkPeer()
 	return out
 }
 
@@ -139,6 +193,7 @@ func (c TLSConfig) serverConfig(m *material) *tls.Config {
 		ClientCAs:    m.authorities,
 		Certificates: []tls.Certificate{*m.certificate},
 	}
+	out.VerifyConnection = c.checkPeer()
 	switch {
 	case c.RequireClientCert:
 		out.ClientAuth = tls.RequireAndVerifyClientCert

@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -224,6 +226,48 @@ func TestHTTPServerTakesNewCertificates(t *testing.T) {
 	}
 }
 
+// A client that is not gRPC's follows its files too.
+func TestFollow(t *testing.T) {
+	first, second := newAuthority(t, "first"), newAuthority(t, "second")
+	files := newMaterial(t)
+	files.write(t, "server", second, first)
+	secure, err := rpc.TLSConfig{CertFile: files.cert, KeyFile: files.key}.Server(nil, "http/1.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Listener = tls.NewListener(server.Listener, secure)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Start()
+	defer server.Close()
+	now, err := rpc.TLSConfig{CAFile: files.ca, ServerName: "localhost"}.Follow(nil, "http/1.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	connects := func() bool {
+		conn, err := tls.Dial("tcp", server.Listener.Addr().String(), now())
+		if err != nil {
+			return false
+		}
+		defer conn.Close()
+		return conn.ConnectionState().NegotiatedProtocol == "http/1.1"
+	}
+	if connects() {
+		t.Error("a stranger is believed")
+	}
+	if a, b := now(), now(); a != b {
+		t.Error("it is made anew without need")
+	}
+	replace(t, files.ca, second.pem)
+	kittest.Eventually(t, "the new authority to be believed", connects)
+	if _, err := (rpc.TLSConfig{CAFile: "/nowhere"}).Follow(nil); err == nil || !strings.HasPrefix(err.Error(), "tls.caFile: /nowhere") {
+		t.Errorf("Follow without a file = %v", err)
+	}
+	if all, err := (rpc.TLSConfig{}).Follow(nil); err != nil || all().RootCAs != nil || all().InsecureSkipVerify {
+		t.Errorf("Follow without anything = %v", err)
+	}
+}
+
 // syncBuffer is a buffer that several goroutines may use.
 type syncBuffer struct {
 	mu sync.Mutex
@@ -240,4 +284,45 @@ func (s *syncBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.b.String()
+}
+
+func TestPeerNames(t *testing.T) {
+	ca := newAuthority(t, "ca")
+	router, scorer := newMaterial(t), newMaterial(t)
+	router.write(t, "router", ca, ca)
+	scorer.write(t, "scorer", ca, ca)
+	const self, other = "spiffe://test/sa/scorer", "spiffe://test/sa/router"
+	tests := []struct {
+		name           string
+		server, client []string // whom each side accepts
+		anonymous      bool     // the client has no certificate
+		ok             bool
+	}{
+		{"both as they should be", []string{"spiffe://test/sa/x", other}, []string{self}, false, true},
+		{"a DNS name", []string{"localhost"}, []string{"localhost"}, false, true},
+		{"a client of another name", []string{"spiffe://test/sa/x"}, nil, false, false},
+		{"a part of a name", []string{"spiffe://test/sa/rout"}, nil, false, false},
+		{"the common name does not count", []string{"router"}, nil, false, false},
+		{"a server of another name", nil, []string{other}, false, false},
+		{"a client of no name", []string{other}, nil, true, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := withTLS(scorer)
+			cfg.TLS.CAFile, cfg.TLS.RequireClientCert, cfg.TLS.PeerNames = scorer.ca, true, tt.server
+			r := start(t, cfg, telemetry.Discard(), &echo{})
+			client := trusting(router)
+			client.TLS.PeerNames = tt.client
+			if !tt.anonymous {
+				client.TLS.CertFile, client.TLS.KeyFile = router.cert, router.key
+			}
+			err := call(t, dial(t, r.addr, client))
+			if (err == nil) != tt.ok {
+				t.Errorf("call = %v, want it to work: %v", err, tt.ok)
+			}
+		})
+	}
+	if err := (rpc.TLSConfig{CertFile: "a", KeyFile: "b", CAFile: "c", PeerNames: []string{self}}).ValidateServer(); err == nil {
+		t.Error("a server that names clients but does not ask for certificates is accepted")
+	}
 }

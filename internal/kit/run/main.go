@@ -12,6 +12,8 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/pointsman/pointsman/internal/kit/processors"
 )
 
 // Exit codes of [Main].
@@ -38,12 +40,22 @@ func (e UsageError) Unwrap() error { return e.Err }
 // An error is printed to stderr as "name: error" on one line; an error made of several faults (errors.Join)
 // is printed one fault a line, each with the prefix.
 //
+// The process runs on as many processors as it has work for, see package processors.
+//
 // What libraries say through the standard logger goes to stderr without what they quote: net/http quotes bytes that
 // others have sent, prompts and answers among them.
 func Main(name string, f func(ctx context.Context, args []string, stdout io.Writer) error) int {
 	log.SetOutput(unquoted{os.Stderr})
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+	fitted := make(chan struct{})
+	go func() {
+		defer close(fitted)
+		processors.Fit(ctx)
+	}()
+	defer func() {
+		cancel()
+		<-fitted
+	}()
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {

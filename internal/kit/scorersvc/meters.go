@@ -10,8 +10,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc/codes"
 
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 )
 
 // metricName is the full name of one of a service's metrics: "calls_total" of

@@ -5,8 +5,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
+	"github.com/pointsman/pointsman/sdk/scorer"
 )
 
 // Types makes the types that a service serves, and adds the parts that they need. It

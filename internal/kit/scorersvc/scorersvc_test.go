@@ -22,8 +22,8 @@ import (
 	"github.com/pointsman/pointsman/internal/kit/kittest"
 	"github.com/pointsman/pointsman/internal/kit/rpc"
 	"github.com/pointsman/pointsman/internal/kit/run"
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -4,14 +4,18 @@ import (
 	"fmt"
 	"io"
 
+	"google.golang.org/grpc"
+	"time"
+
 	"github.com/pointsman/pointsman/internal/kit/bus"
 	"github.com/pointsman/pointsman/internal/kit/follower"
 	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/internal/kit/rpc"
 	"github.com/pointsman/pointsman/internal/kit/run"
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
+	"github.com/pointsman/pointsman/sdk/scorer/wire"
 )
 
 // Service is what the types of a service can work with.
@@ -74,7 +78,7 @@ func (s *Service) group(name string, types Types, stdout io.Writer) (*run.Group,
 	if err != nil {
 		return nil, err
 	}
-	server, err := rpc.NewServer("grpc", s.Config.Listen.GRPC, s.Telemetry)
+	server, err := rpc.NewServer("grpc", s.Config.Listen.GRPC, s.Telemetry, grpc.ForceServerCodecV2(wire.Codec()))
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +86,7 @@ func (s *Service) group(name string, types Types, stdout io.Writer) (*run.Group,
 	server.OnDrain(contract.Drain)
 
 	g := run.NewGroup(s.Telemetry.Log)
+	g.StopTimeout = max(run.DefaultStopTimeout, s.Config.Listen.GRPC.DrainTimeout.D()+5*time.Second)
 	g.Add("admin", s.Telemetry.Part(stdout))
 	g.Add("bus", s.Bus.Part())
 	g.Add("follower", f.Part())

@@ -105,13 +105,14 @@ func (t *Telemetry) handler(loopback bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", t.mux)
 	mux.HandleFunc("GET /{$}", t.serveIndex)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.HandlerFor(t, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, // one bad series must not hide the others
 		ErrorLog:      pageLog{t.Log},
 	}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", t.serveReady)
 	mux.Handle("GET /buildinfo", t.build)
+	mux.HandleFunc("GET /instruments", t.showInstruments)
 
 	on := loopback
 	if t.cfg.Admin.Pprof != nil {
@@ -150,19 +151,19 @@ func (l pageLog) Println(v ...any) {
 
 func (t *Telemetry) serveReady(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	ready, reasons := t.Health.Ready()
-	if !ready {
+	ready, told := t.Health.Ready()
+	if ready {
+		told = []string{"ready"}
+	} else {
 		w.WriteHeader(http.StatusServiceUnavailable)
-		fmt.Fprintln(w, strings.Join(reasons, "\n"))
-		return
 	}
-	fmt.Fprintln(w, "ready")
+	fmt.Fprintln(w, strings.Join(append(told, t.Health.Notes()...), "\n"))
 }
 
 func (t *Telemetry) serveIndex(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	fmt.Fprintf(w, "%s %s\n\n", t.service, t.build.Version)
-	for _, page := range []string{"/metrics", "/healthz", "/readyz", "/buildinfo", "/debug/pprof/"} {
+	for _, page := range []string{"/metrics", "/healthz", "/readyz", "/buildinfo", "/instruments", "/debug/pprof/"} {
 		fmt.Fprintln(w, page)
 	}
 	for _, page := range t.patterns {

@@ -5,8 +5,9 @@
 //
 //	/metrics        Prometheus text; instruments appear under exactly the name they were created with
 //	/healthz        200 as long as the process answers
-//	/readyz         200 when all checks of Health are ok, else 503 with one reason a line
+//	/readyz         200 when all checks of Health are ok, else 503 with one reason a line; then what the service does without
 //	/buildinfo      service, version, revision and Go version as JSON
+//	/instruments    every metric of the service, also those without a value yet: name, kind, description
 //	/debug/pprof/   profiles; on a loopback address, or where admin.pprof says so
 //
 // It promises:

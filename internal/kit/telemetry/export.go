@@ -2,9 +2,12 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,8 +33,12 @@ type export struct {
 	resource *resource.Resource
 	reader   *sdkmetric.ManualReader // collected by sendMetrics
 	errors   metric.Int64Counter
-	traces   signal
-	metrics  signal
+
+	mu      sync.Mutex
+	readers []*sdkmetric.ManualReader // of children
+
+	traces  signal
+	metrics signal
 }
 
 // signal is one kind of telemetry that is exported.
@@ -134,12 +141,34 @@ func (e *export) loop(ctx context.Context, exporter sdkmetric.Exporter) {
 func (e *export) sendMetrics(ctx context.Context, exporter sdkmetric.Exporter) {
 	ctx, cancel := context.WithTimeout(ctx, exportTimeout)
 	defer cancel()
-	var rm metricdata.ResourceMetrics
-	err := e.reader.Collect(ctx, &rm)
-	if err == nil {
-		err = exporter.Export(ctx, &rm)
+	var errs []error
+	for _, reader := range append([]*sdkmetric.ManualReader{e.reader}, e.ofChildren()...) {
+		var rm metricdata.ResourceMetrics
+		err := reader.Collect(ctx, &rm)
+		if err == nil {
+			err = exporter.Export(ctx, &rm)
+		}
+		errs = append(errs, err)
 	}
-	e.note(ctx, &e.metrics, err)
+	e.note(ctx, &e.metrics, errors.Join(errs...))
+}
+
+func (e *export) ofChildren() []*sdkmetric.ManualReader {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.readers)
+}
+
+func (e *export) add(r *sdkmetric.ManualReader) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.readers = append(e.readers, r)
+}
+
+func (e *export) remove(r *sdkmetric.ManualReader) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.readers = slices.DeleteFunc(e.readers, func(other *sdkmetric.ManualReader) bool { return other == r })
 }
 
 // note counts a failed export, and logs when failing begins and ends.

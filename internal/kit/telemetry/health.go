@@ -12,6 +12,7 @@ import (
 type Health struct {
 	mu          sync.Mutex
 	checks      map[string]error // the failing ones only
+	notes       map[string]error
 	subscribers []*subscriber
 	calling     sync.Mutex // subscribers hear one change at a time, in order
 }
@@ -43,11 +44,37 @@ func (h *Health) Ready() (bool, []string) {
 	if len(h.checks) == 0 {
 		return true, nil
 	}
-	reasons := make([]string, 0, len(h.checks))
-	for _, name := range slices.Sorted(maps.Keys(h.checks)) {
-		reasons = append(reasons, fmt.Sprintf("%s: %v", name, h.checks[name]))
+	return false, lines(h.checks)
+}
+
+// Note notes that the service does without something, and why; nil takes that back. It is shown beside readiness and has no
+// part in it.
+func (h *Health) Note(name string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		delete(h.notes, name)
+		return
 	}
-	return false, reasons
+	if h.notes == nil {
+		h.notes = make(map[string]error)
+	}
+	h.notes[name] = err
+}
+
+// Notes tells what the service does without: "name: why", sorted by name.
+func (h *Health) Notes() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return lines(h.notes)
+}
+
+func lines(of map[string]error) []string {
+	out := make([]string, 0, len(of))
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		out = append(out, fmt.Sprintf("%s: %v", name, of[name]))
+	}
+	return out
 }
 
 // Subscribe calls f with the present state before it returns, and later whenever readiness changes: in order, one call at a

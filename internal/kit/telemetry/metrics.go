@@ -25,7 +25,7 @@ func SecondsBuckets() []float64 {
 func (t *Telemetry) openMetrics() error {
 	t.registry = prometheus.NewRegistry()
 	exporter, err := otelprom.New(
-		otelprom.WithRegisterer(t.registry),
+		otelprom.WithRegisterer(prometheus.WrapRegistererWith(t.labels, t.registry)),
 		otelprom.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithoutSuffixes),
 		otelprom.WithoutScopeInfo(),
 		otelprom.WithoutTargetInfo(),
@@ -42,7 +42,10 @@ func (t *Telemetry) openMetrics() error {
 		opts = append(opts, sdkmetric.WithReader(t.export.reader), sdkmetric.WithResource(t.export.resource))
 	}
 	t.meters = sdkmetric.NewMeterProvider(opts...)
-	t.Meter = t.meters.Meter(scope)
+	if t.instruments == nil {
+		t.instruments = &instruments{}
+	}
+	t.Meter = notedMeter{t.meters.Meter(scope), t.instruments}
 	return nil
 }
 
@@ -62,7 +65,7 @@ func (t *Telemetry) Value(name string, attrs ...string) float64 {
 	if len(attrs)%2 != 0 {
 		panic("telemetry: Value wants label names and values in pairs")
 	}
-	families, _ := t.registry.Gather() // what could not be gathered reads as 0
+	families, _ := t.Gather() // what could not be gathered reads as 0
 	var sum float64
 	for _, f := range families {
 		field, ok := strings.CutPrefix(name, f.GetName())

@@ -31,9 +31,14 @@ type Telemetry struct {
 	mux      *http.ServeMux
 	patterns []string // of the pages added with Handle
 	registry *prometheus.Registry
-	export   *export // nil when there is no OTLP endpoint
-	meters   *sdkmetric.MeterProvider
-	tracers  *sdktrace.TracerProvider // nil when there is no OTLP endpoint
+	labels   prometheus.Labels // of a child
+	children children
+
+	instruments *instruments // shared with children
+
+	export  *export // nil when there is no OTLP endpoint
+	meters  *sdkmetric.MeterProvider
+	tracers *sdktrace.TracerProvider // nil when there is no OTLP endpoint
 }
 
 // New returns the telemetry of a service. It starts nothing: Part does. The log goes to stderr.
@@ -50,6 +55,7 @@ func New(service, version string, cfg Config, stderr io.Writer) (*Telemetry, err
 		build:   readBuild(service, version),
 		mux:     http.NewServeMux(),
 	}
+	t.children.all = make(map[*Telemetry]bool)
 	exp, err := newExport(t.build, cfg.Tracing, t.Log)
 	if err != nil {
 		return nil, err
@@ -81,6 +87,7 @@ func Discard() *Telemetry {
 		build:   readBuild("test", ""),
 		mux:     http.NewServeMux(),
 	}
+	t.children.all = make(map[*Telemetry]bool)
 	if err := t.openMetrics(); err != nil {
 		panic(fmt.Sprintf("telemetry: open an in-memory meter: %v", err)) // it needs nothing from outside
 	}
