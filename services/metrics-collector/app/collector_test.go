@@ -294,3 +294,33 @@ func TestRun(t *testing.T) {
 		t.Errorf("a clean stop ends with %v", err)
 	}
 }
+
+func TestFlagsNameThePool(t *testing.T) {
+	for args, want := range map[string][3]string{ // pool, poolName, poolNamespace
+		"":                                   {"default", "", ""},
+		"--pool a":                           {"a", "", ""},
+		"--poolName a":                       {"a", "a", ""},
+		"--poolName a --poolNamespace n":     {"n/a", "a", "n"},
+		"--pool-name=a --pool-namespace=n":   {"n/a", "a", "n"},
+		"--poolName a --pool b":              {"b", "a", ""},
+		"--set kubernetes.poolName=a":        {"default", "a", ""},
+		"--watchAllPools --kubeconfig /none": {"default", "", ""},
+	} {
+		cfg, err := load(strings.Fields(args), &bytes.Buffer{})
+		if err != nil {
+			t.Errorf("%s: %v", args, err)
+		}
+		if got := [3]string{cfg.Pool, cfg.Kubernetes.PoolName, cfg.Kubernetes.PoolNamespace}; got != want {
+			t.Errorf("%s: %q, want %q", args, got, want)
+		}
+	}
+	for args, want := range map[string]string{
+		"--poolNamespace n":                  "without --poolName",
+		"--poolName a --watchAllPools":       "cannot be combined with poolName",
+		"--poolName a --set endpointsFile=x": "kubernetes: cannot be combined with endpoints",
+	} {
+		if _, err := load(strings.Fields(args), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", args, err, want)
+		}
+	}
+}

@@ -2,27 +2,28 @@ package app
 
 import (
 	"errors"
-	"flag"
-	"fmt"
-	"io"
 
 	"github.com/pointsman/pointsman/internal/kit/bus"
 	"github.com/pointsman/pointsman/internal/kit/conf"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
 	"github.com/pointsman/pointsman/services/metrics-collector/internal/broadcast"
 	"github.com/pointsman/pointsman/services/metrics-collector/internal/discover"
+	"github.com/pointsman/pointsman/services/metrics-collector/internal/kube"
 	"github.com/pointsman/pointsman/services/metrics-collector/internal/scrape"
 )
 
 // Config is what an operator can set.
 type Config struct {
-	// Pool names the pool whose endpoints are collected. Default "default".
+	// Pool names the pool whose endpoints are collected. Default "default". With
+	// kubernetes.watchAllPools it says nothing.
 	Pool string `yaml:"pool"`
 	// NATS is where figures are told.
 	NATS bus.Config `yaml:"nats"`
 	// Discover is, at the top level, where endpoints are found: endpoints, dns,
 	// endpointsFile, defaults, discovery.
 	Discover discover.Config `yaml:",inline"`
+	// Kubernetes is which InferencePools are followed, in place of the endpoints above.
+	Kubernetes kube.Config `yaml:"kubernetes"`
 	// Scrape is how endpoints are scraped.
 	Scrape scrape.Config `yaml:"scrape"`
 	// Broadcast is how often what is told.
@@ -35,12 +36,13 @@ type Config struct {
 // DefaultConfig returns the defaults: no endpoints, scraped every 50 ms.
 func DefaultConfig() Config {
 	return Config{
-		Pool:      "default",
-		NATS:      bus.DefaultConfig(),
-		Discover:  discover.DefaultConfig(),
-		Scrape:    scrape.DefaultConfig(),
-		Broadcast: broadcast.DefaultConfig(),
-		Telemetry: telemetry.DefaultConfig(),
+		Pool:       "default",
+		NATS:       bus.DefaultConfig(),
+		Discover:   discover.DefaultConfig(),
+		Kubernetes: kube.DefaultConfig(),
+		Scrape:     scrape.DefaultConfig(),
+		Broadcast:  broadcast.DefaultConfig(),
+		Telemetry:  telemetry.DefaultConfig(),
 	}
 }
 
@@ -50,26 +52,15 @@ func (c Config) Validate() error {
 	if c.Pool == "" {
 		faults = append(faults, errors.New("pool: must not be empty"))
 	}
+	if d := &c.Discover; c.Kubernetes.On() && (len(d.Endpoints) > 0 || len(d.DNS) > 0 || d.EndpointsFile != "" || !d.Empty()) {
+		faults = append(faults, errors.New("kubernetes: cannot be combined with endpoints, dns, endpointsFile, objectives, rewrites, models and criticalModels, which are all read from the API server: keep one"))
+	}
 	return errors.Join(append(faults,
+		conf.Prefix("kubernetes", c.Kubernetes.Validate()),
 		conf.Prefix("nats", c.NATS.Validate()),
 		c.Discover.Validate(),
 		conf.Prefix("scrape", c.Scrape.Validate()),
 		conf.Prefix("broadcast", c.Broadcast.Validate()),
 		c.Telemetry.Validate(),
 	)...)
-}
-
-// load reads the command line and the configuration file it names.
-func load(args []string, stdout io.Writer) (Config, error) {
-	fs := flag.NewFlagSet(Name, flag.ContinueOnError)
-	sources := conf.Flags(fs)
-	pool := fs.String("pool", "", "`NAME` of the pool; goes before the key pool")
-	if err := conf.ParseFlags(fs, args, stdout); err != nil {
-		return Config{}, err
-	}
-	if *pool != "" {
-		sources.Sets = append(sources.Sets, fmt.Sprintf("pool=%q", *pool))
-	}
-	cfg := DefaultConfig()
-	return cfg, conf.Load(sources.File, sources.Sets, &cfg)
 }

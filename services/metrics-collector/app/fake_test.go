@@ -36,6 +36,13 @@ func TestMain(m *testing.M) {
 			return Run(ctx, strings.Split(args, "\n"), stdout)
 		}))
 	}
+	if os.Getenv(asEngines) != "" {
+		if err := serveEngines(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	goleak.VerifyTestMain(m)
 }
 

@@ -35,17 +35,22 @@ type service struct {
 	admin  string
 	table  *roster.Table
 
+	outcomes *bus.Publisher[*statev1.OutcomeBatch]
 	tables   *bus.Publisher[*statev1.EndpointTable]
 	prefixes *bus.Publisher[*statev1.PrefixBatch]
 }
 
 // start runs the service as its main does.
-func start(t *testing.T, url string) *service {
+func start(t *testing.T, url string, sets ...string) *service {
 	s := &service{t: t}
 	addresses := make(chan [2]string, 2)
 	ctx := run.WithAnnounce(context.Background(), func(_, listener, addr string) { addresses <- [2]string{listener, addr} })
 	s.background(ctx, func(ctx context.Context) error {
-		return Run(ctx, []string{"--pool", "p", "--set", "nats.url=" + url, "--set", "listen.grpc.address=127.0.0.1:0", "--set", "admin.address=127.0.0.1:0", "--set", "log.level=error", "--set", "join.greeting=200ms"}, io.Discard)
+		args := []string{"--pool", "p", "--set", "nats.url=" + url, "--set", "listen.grpc.address=127.0.0.1:0", "--set", "admin.address=127.0.0.1:0", "--set", "log.level=error", "--set", "join.greeting=200ms"}
+		for _, set := range sets {
+			args = append(args, "--set", set)
+		}
+		return Run(ctx, args, io.Discard)
 	})
 	for range 2 {
 		select {
@@ -71,6 +76,7 @@ func start(t *testing.T, url string) *service {
 		t.Fatal(err)
 	}
 	s.tables = bus.NewPublisher(b, bus.Table, func(m *statev1.EndpointTable, stamp *statev1.Stamp) { m.Stamp = stamp })
+	s.outcomes = bus.NewPublisher(b, bus.Outcome, func(m *statev1.OutcomeBatch, stamp *statev1.Stamp) { m.Stamp = stamp })
 	s.prefixes = bus.NewPublisher(b, bus.Prefix, func(m *statev1.PrefixBatch, stamp *statev1.Stamp) { m.Stamp = stamp })
 	connected := make(chan struct{})
 	s.background(context.Background(), func(ctx context.Context) error { return b.Part()(ctx, func() { close(connected) }) })
@@ -293,6 +299,8 @@ func TestFaultsOfTheConfiguration(t *testing.T) {
 		want []string
 	}{
 		"several at once": {[]string{"--set", "pool=", "--set", "index.maxBytes=1", "--set", "join.pageBytes=1", "--set", "listen.grpc.address=nowhere"}, []string{"pool", "index.maxBytes", "join.pageBytes", "listen.grpc.address"}},
+		"no Redis":        {[]string{"--set", "store=redis", "--set", "keyTTL=1ms"}, []string{"redis.address", "keyTTL"}},
+		"no such store":   {[]string{"--set", "store=reddis", "--set", "redis.budget=0s"}, []string{"neither memory nor redis", "redis.budget"}},
 		"unknown key":     {[]string{"--set", "listen.grcp.address=:1"}, []string{"did you mean grpc?"}},
 		"unknown flag":    {[]string{"--nope"}, []string{"-nope"}},
 		"no such file":    {[]string{"--config", "/does/not/exist.yaml"}, []string{"/does/not/exist.yaml"}},

@@ -28,7 +28,7 @@ func showIndex(m metric.Meter, x *index.Index) error {
 	bytes := gauge(2, "index_bytes", "Memory that the entries need; bounded by index.maxBytes.")
 	placements := counter(3, "placements_total", "Prompts learned.")
 	refused := counter(4, "refused_placements_total", "Prompts not learned, or only their beginning, by reason.")
-	evicted := counter(5, "evicted_entries_total", "Entries let go, by reason: capacity of the endpoint, memory, gone (endpoint or block size).")
+	evicted := counter(5, "evicted_entries_total", "Entries let go, by reason: capacity of the endpoint, memory, gone (endpoint or block size), contradicted (by what the engine reports).")
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
@@ -47,6 +47,7 @@ func showIndex(m metric.Meter, x *index.Index) error {
 		o.ObserveInt64(evicted, int64(s.Evicted.Capacity), reason("capacity"))
 		o.ObserveInt64(evicted, int64(s.Evicted.Memory), reason("memory"))
 		o.ObserveInt64(evicted, int64(s.Evicted.Gone), reason("gone"))
+		o.ObserveInt64(evicted, int64(s.Evicted.Contradicted), reason("contradicted"))
 		return nil
 	}, entries, blocks, bytes, placements, refused, evicted)
 	return err

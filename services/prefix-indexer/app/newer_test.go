@@ -48,6 +48,24 @@ func TestF19ReplicasAgreeOnColdPrompts(t *testing.T) {
 	both("then B: C is best", 99, .5, 0, 1)
 	tell("c", true, 13)
 	both("then C: A is best", 99, 1, .5, 0)
+
+	// One that starts now has heard of none of it, and copies the order.
+	third := start(t, url)
+	third.table = first.table
+	first.publish(3)
+	kittest.Eventually(t, "the third is ready", third.ready)
+	req := third.request([]uint64{99})
+	req.ScorerType, req.ParametersJson = "no-hit-lru-scorer", nil
+	r, err := third.client.Score(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]float32{1, .5, 0}, r.GetScores()); diff != "" {
+		t.Errorf("the newcomer (-want +got):\n%s", diff)
+	}
+	tell("a", true, 14)
+	second = third
+	both("then A, for the newcomer too: B is best", 99, 0, 1, .5)
 }
 
 // A token brings a client back, by call and on a stream.

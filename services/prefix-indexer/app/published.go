@@ -1,9 +1,9 @@
 package app
 
 import (
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	"github.com/pointsman/pointsman/internal/kit/scorersvc"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 )
 
 // Published is what the service says of itself, and how it checks parameters, without

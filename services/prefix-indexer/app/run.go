@@ -4,8 +4,8 @@ import (
 	"context"
 	"io"
 
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	"github.com/pointsman/pointsman/internal/kit/scorersvc"
+	"github.com/pointsman/pointsman/sdk/scorer"
 )
 
 // Name is the service's name.

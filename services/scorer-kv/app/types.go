@@ -1,8 +1,8 @@
 package app
 
 import (
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	"github.com/pointsman/pointsman/internal/kit/scorersvc"
+	"github.com/pointsman/pointsman/sdk/scorer"
 	"github.com/pointsman/pointsman/services/scorer-kv/internal/memory"
 )
 

@@ -1,8 +1,8 @@
 package app
 
 import (
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	"github.com/pointsman/pointsman/internal/kit/scorersvc"
+	"github.com/pointsman/pointsman/sdk/scorer"
 	"github.com/pointsman/pointsman/services/scorer-queue/internal/inflight"
 	"github.com/pointsman/pointsman/services/scorer-queue/internal/length"
 	"github.com/pointsman/pointsman/services/scorer-queue/internal/requests"

@@ -91,14 +91,13 @@ func (d *Discoverer) Part() run.Part {
 		defer parts.Wait()
 		defer cancel()
 		if d.cfg.EndpointsFile != "" {
-			w := newWatch(d.cfg.EndpointsFile, d.cfg.Discovery.FileInterval.D(), d.log)
-			list, err := w.first()
+			list, file, err := d.readFile()
 			if err != nil {
 				return err
 			}
 			d.file = list
 			parts.Go(func() {
-				w.run(ctx, func(l *List) { d.fileChanged(ctx, &parts, l) }, d.fileFailed)
+				d.followFile(ctx, file, func(l *List) { d.fileChanged(ctx, &parts, l) })
 			})
 		}
 		d.mu.Lock()

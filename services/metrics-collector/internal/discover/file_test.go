@@ -129,22 +129,6 @@ func TestBadFileKeepsTheOldEndpoints(t *testing.T) {
 	}
 }
 
-func TestHalfWrittenFileIsWaitedFor(t *testing.T) {
-	whole := file(4, 5, 6)
-	var reads int
-	w := &watch{read: func() ([]byte, error) { // every prefix is a valid file
-		reads++
-		return []byte(whole[:min(len(whole), reads*len(whole)/4)]), nil
-	}}
-	if got := w.settled(t.Context(), nil); string(got) != whole {
-		t.Errorf("taken after %d reads: %q", reads, got)
-	}
-	w.read = func() ([]byte, error) { reads++; return []byte(fmt.Sprint(reads)), nil }
-	if got := w.settled(t.Context(), nil); got != nil {
-		t.Errorf("a file that never stays the same was taken: %q", got)
-	}
-}
-
 func TestFileMustBeThereAtTheStart(t *testing.T) {
 	for name, c := range map[string]struct{ path, want string }{
 		"missing": {filepath.Join(t.TempDir(), "none.yaml"), "endpointsFile: open"},

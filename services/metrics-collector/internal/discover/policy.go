@@ -31,6 +31,11 @@ type Policy struct {
 	CriticalModels []string `yaml:"criticalModels"`
 }
 
+// Empty says whether nothing is said.
+func (p Policy) Empty() bool {
+	return len(p.Objectives) == 0 && len(p.Rewrites) == 0 && len(p.Models) == 0 && p.CriticalModels == nil
+}
+
 // ObjectiveConfig is a named priority.
 type ObjectiveConfig struct {
 	// Name is what requests give. Required.

@@ -22,6 +22,14 @@ func (e *EndpointConfig) target(d DefaultsConfig) *fleet.Target {
 	return t
 }
 
+// Target makes an endpoint that was found elsewhere what the fleet knows it as. id must
+// not be empty.
+func (d DefaultsConfig) Target(id, host string, t Traits) *fleet.Target {
+	out := t.target(host, d)
+	out.GivenID = id
+	return out
+}
+
 func (t *Traits) target(host string, d DefaultsConfig) *fleet.Target {
 	out := &fleet.Target{
 		Host: host, Port: uint16(t.Port), Scheme: cmp.Or(t.Scheme, "http"), //nolint:gosec // validated

@@ -1,6 +1,7 @@
 package scrape
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,8 +16,6 @@ import (
 
 const (
 	userAgent = "pointsman-metrics-collector"
-	// idleTimeout is longer than any wait between two scrapes.
-	idleTimeout = time.Minute
 	// drainBytes of an answer that is not wanted are read, so that the connection can
 	// be used again.
 	drainBytes = 64 << 10
@@ -24,11 +23,11 @@ const (
 
 // fetcher GETs one source of one endpoint. It is used by one goroutine.
 type fetcher struct {
-	transport *http.Transport
-	request   *http.Request
-	token     tokenFile
-	bearer    string // in the request
-	maxBytes  int64
+	wire     wire
+	request  *http.Request
+	token    tokenFile
+	bearer   string // in the request
+	maxBytes int64
 }
 
 func newFetcher(url, accept string, s *fleet.Source, connectTimeout time.Duration, maxBytes int64) (*fetcher, error) {
@@ -40,27 +39,25 @@ func newFetcher(url, accept string, s *fleet.Source, connectTimeout time.Duratio
 	request.Header.Set("Accept-Encoding", "identity")
 	request.Header.Set("User-Agent", userAgent)
 	dialer := &net.Dialer{Timeout: connectTimeout}
-	f := &fetcher{
-		request: request, maxBytes: maxBytes,
-		transport: &http.Transport{
-			DialContext:            dialer.DialContext,
-			DisableCompression:     true,
-			MaxIdleConnsPerHost:    1,
-			IdleConnTimeout:        idleTimeout,
-			MaxResponseHeaderBytes: 64 << 10,
-		},
+	f := &fetcher{request: request, maxBytes: maxBytes}
+	address := net.JoinHostPort(request.URL.Hostname(), cmp.Or(request.URL.Port(), defaultPort(s.Scheme)))
+	f.wire.dial = func(ctx context.Context) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", address) }
+	if err := f.wire.use(request); err != nil {
+		return nil, err
 	}
 	if s.Token != "" {
-		f.setBearer(string(s.Token))
+		if err := f.setBearer(string(s.Token)); err != nil {
+			return nil, err
+		}
 	} else {
 		f.token.path = s.TokenFile
 	}
 	if s.Scheme == "https" {
 		m := &material{spec: s.TLS}
-		f.transport.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		f.wire.dial = func(ctx context.Context) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 			defer cancel()
-			return dialTLS(ctx, dialer, m, network, address)
+			return dialTLS(ctx, dialer, m, "tcp", address)
 		}
 	}
 	return f, nil
@@ -92,15 +89,20 @@ func dialTLS(ctx context.Context, dialer *net.Dialer, m *material, network, addr
 	return secure, nil
 }
 
-func (f *fetcher) setBearer(token string) {
+func (f *fetcher) setBearer(token string) error {
 	if token == f.bearer {
-		return
+		return nil
 	}
 	f.bearer = token
-	header := f.request.Header.Clone() // the old one may still be in use
-	header.Set("Authorization", "Bearer "+token)
-	f.request = f.request.Clone(context.Background())
-	f.request.Header = header
+	f.request.Header.Set("Authorization", "Bearer "+token)
+	return f.wire.use(f.request)
+}
+
+func defaultPort(scheme string) string {
+	if scheme == "https" {
+		return "443"
+	}
+	return "80"
 }
 
 // get appends the answer's body to buf. reached says whether the endpoint was given
@@ -111,19 +113,22 @@ func (f *fetcher) get(ctx context.Context, buf []byte) (body []byte, reached boo
 		if err != nil {
 			return buf, false, &failure{credentials, err}
 		}
-		f.setBearer(token)
+		if err := f.setBearer(token); err != nil {
+			return buf, false, &failure{credentials, err}
+		}
 	}
-	response, err := f.transport.RoundTrip(f.request.WithContext(ctx))
+	response, done, err := f.wire.exchange(ctx) //nolint:bodyclose // done does that, or hangs up
 	if err != nil {
 		fail := classify(err)
 		return buf, fail.reason == timeout || fail.reason == cut, fail
 	}
-	defer response.Body.Close()
 	if fault := f.refuse(response); fault != nil {
-		_, _ = io.CopyN(io.Discard, response.Body, drainBytes) // what is left is cut off
+		_, err := io.CopyN(io.Discard, response.Body, drainBytes)
+		done(errors.Is(err, io.EOF)) // what is left is cut off
 		return buf, true, fault
 	}
 	body, err = f.read(response.Body, buf)
+	done(err == nil)
 	if err != nil {
 		return body, true, classify(err)
 	}
@@ -169,4 +174,4 @@ func (f *fetcher) read(r io.Reader, buf []byte) ([]byte, error) {
 	}
 }
 
-func (f *fetcher) close() { f.transport.CloseIdleConnections() }
+func (f *fetcher) close() { f.wire.hangUp() }

@@ -123,8 +123,8 @@ func (s *Scraper) newEndpoint(a Assignment) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.list.transport.DisableKeepAlives = true // half a minute is too long to keep a connection open for
-	return e, nil
+	e.list.request.Close = true // half a minute is too long to keep a connection open for
+	return e, e.list.wire.use(e.list.request)
 }
 
 // start begins the endpoint's loops. Called with mu held, while the part runs.

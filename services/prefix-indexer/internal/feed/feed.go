@@ -9,10 +9,13 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/pointsman/pointsman/internal/kit/bus"
+	told "github.com/pointsman/pointsman/internal/kit/outcomes"
 	"github.com/pointsman/pointsman/internal/kit/run"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
 	statev1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/state/v1"
+	"github.com/pointsman/pointsman/services/prefix-indexer/internal/audit"
 	"github.com/pointsman/pointsman/services/prefix-indexer/internal/index"
+	"github.com/pointsman/pointsman/services/prefix-indexer/internal/recency"
 )
 
 const (
@@ -29,24 +32,26 @@ var (
 
 // Feed fills an index. Its Part may run once.
 type Feed struct {
-	cfg    Config
-	index  *index.Index
-	bus    *bus.Bus
-	health *telemetry.Health
-	log    *slog.Logger
-	lender lender
-	cold   func(endpoint string) // nil: nobody wants to know
-	joined metric.Int64Counter
+	cfg      Config
+	index    *index.Index
+	bus      *bus.Bus
+	health   *telemetry.Health
+	log      *slog.Logger
+	lender   lender
+	outcomes outcomes
+	order    *recency.Order
+	joined   metric.Int64Counter
 }
 
-// New returns a feed. It subscribes on the bus, so call it before the bus runs.
-func New(x *index.Index, b *bus.Bus, cfg Config, tel *telemetry.Telemetry) (*Feed, error) {
+// New returns a feed that fills the index, and the order in which endpoints were sent
+// cold prompts. It subscribes on the bus, so call it before the bus runs.
+func New(x *index.Index, order *recency.Order, b *bus.Bus, cfg Config, tel *telemetry.Telemetry) (*Feed, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	f := &Feed{
-		cfg: cfg, index: x, bus: b, health: tel.Health, log: tel.Log,
-		lender: lender{index: x, id: b.PublisherID(), pageBytes: cfg.PageBytes, loans: make(map[string]*loan)},
+		cfg: cfg, index: x, order: order, bus: b, health: tel.Health, log: tel.Log,
+		lender: lender{index: x, order: order, id: b.PublisherID(), pageBytes: cfg.PageBytes, loans: make(map[string]*loan)},
 	}
 	var err error
 	f.joined, err = tel.Meter.Int64Counter("pointsman_prefix_indexer_copied_entries_total",
@@ -54,26 +59,53 @@ func New(x *index.Index, b *bus.Bus, cfg Config, tel *telemetry.Telemetry) (*Fee
 	if err != nil {
 		return nil, err
 	}
+	f.outcomes = outcomes{feed: f, picks: picks{open: make(map[pickID]*pick)}, judge: audit.NewJudge()}
+	if err := f.outcomes.instruments(tel.Meter); err != nil {
+		return nil, err
+	}
 	f.health.Set(healthCheck, errNoEndpoints)
 	bus.Subscribe(b, bus.Prefix, func() *statev1.PrefixBatch { return &statev1.PrefixBatch{} }, f.learn)
+	batch := &told.Batch{}
+	bus.Subscribe(b, bus.Outcome, func() *told.Batch { return batch }, f.outcomes.hear)
 	bus.Respond(b, bus.GetPrefixes, func() *statev1.GetPrefixesRequest { return &statev1.GetPrefixesRequest{} }, f.lender.answer)
 	return f, nil
 }
 
-// OnCold has f called with the endpoint of every prompt of which nobody held anything,
-// in the order of their arrival. Call it before the bus runs.
-func (f *Feed) OnCold(cold func(endpoint string)) { f.cold = cold }
-
 // learn takes what a router has placed. The index counts what it cannot use.
 func (f *Feed) learn(m *statev1.PrefixBatch, _ bus.Meta) {
+	router, now := m.GetStamp().GetPublisherId(), time.Now()
 	for _, p := range m.GetPlacements() {
-		if p.GetCold() && f.cold != nil {
-			f.cold(p.GetEndpointId())
+		if p.GetCold() {
+			f.order.Touch(p.GetEndpointId())
 		}
-		if err := f.index.Place(keyOf(p), p.GetEndpointId(), p.GetHashes()); err != nil {
-			f.log.Debug("prompt not learned", "router", m.GetStamp().GetPublisherId(), "endpoint", p.GetEndpointId(), "error", err)
+		placed, err := f.index.Place(keyOf(p), p.GetEndpointId(), p.GetHashes())
+		if err != nil {
+			f.log.Debug("prompt not learned", "router", router, "endpoint", p.GetEndpointId(), "error", err)
 		}
+		if p.GetPickId() == 0 || placed.Mark == 0 {
+			continue
+		}
+		claim := f.outcomes.judge.Begin(keyOf(p), p.GetEndpointId(), placed, now)
+		f.outcomes.picks.change(pickID{router, p.GetPickId()}, now, func(o *pick) {
+			o.claims = append(o.claims, claim)
+			if f.outcomes.served != nil {
+				o.chains = append(o.chains, p.GetHashes())
+			}
+		})
 	}
+}
+
+// OnServed has f called with every prompt that was answered in full, and by whom. It must
+// not block, and may keep the chain. Call it before the bus runs.
+func (f *Feed) OnServed(served func(k index.Key, endpoint string, chain []uint64)) {
+	f.outcomes.served = served
+}
+
+// Keep forgets what is known of endpoints other than these, apart from the index, which
+// has to be told itself.
+func (f *Feed) Keep(endpoints []string) {
+	f.order.Keep(endpoints)
+	f.outcomes.keep(endpoints)
 }
 
 // Part copies another indexer's index, then answers those who want to copy this one.
@@ -94,6 +126,7 @@ func (f *Feed) Part() run.Part {
 				return nil
 			case now := <-janitor.C:
 				f.lender.sweep(now)
+				f.outcomes.sweep(now)
 			}
 		}
 	}

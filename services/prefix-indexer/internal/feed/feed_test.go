@@ -16,6 +16,7 @@ import (
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
 	statev1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/state/v1"
 	"github.com/pointsman/pointsman/services/prefix-indexer/internal/index"
+	"github.com/pointsman/pointsman/services/prefix-indexer/internal/recency"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,11 +29,13 @@ var (
 // indexer is an index with its feed, running.
 type indexer struct {
 	index *index.Index
+	feed  *Feed
+	order *recency.Order
 	tel   *telemetry.Telemetry
 	stop  func()
 }
 
-func start(t *testing.T, url, id string, change func(*index.Config, *Config)) *indexer {
+func start(t *testing.T, url, id string, change func(*index.Config, *Config), hooks ...func(*Feed)) *indexer {
 	t.Helper()
 	icfg, cfg := index.DefaultConfig(), DefaultConfig()
 	cfg.Greeting = conf.Duration(300 * time.Millisecond)
@@ -46,11 +49,15 @@ func start(t *testing.T, url, id string, change func(*index.Config, *Config)) *i
 	}
 	tel := telemetry.Discard()
 	b := newBus(t, url, id, tel)
-	f, err := New(x, b, cfg, tel)
+	order := &recency.Order{}
+	f, err := New(x, order, b, cfg, tel)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &indexer{x, tel, background(t, b.Part(), f.Part())}
+	for _, h := range hooks {
+		h(f)
+	}
+	return &indexer{x, f, order, tel, background(t, b.Part(), f.Part())}
 }
 
 func newBus(t *testing.T, url, id string, tel *telemetry.Telemetry) *bus.Bus {
@@ -214,7 +221,7 @@ func TestCopyThatDoesNotFit(t *testing.T) {
 	kittest.Eventually(t, "the first is ready", x.ready)
 	x.index.Ask(key.BlockSize, 1<<20)
 	for i := range uint64(1500) {
-		if err := x.index.Place(key, ids[i%2], chain(i, 10, 110)); err != nil {
+		if _, err := x.index.Place(key, ids[i%2], chain(i, 10, 110)); err != nil {
 			t.Fatal(err)
 		}
 	}

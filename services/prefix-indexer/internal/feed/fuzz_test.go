@@ -35,7 +35,7 @@ func FuzzForeignMessages(f *testing.F) {
 		var batch statev1.PrefixBatch
 		if proto.Unmarshal(data, &batch) == nil {
 			for _, p := range batch.GetPlacements() {
-				_ = x.Place(keyOf(p), p.GetEndpointId(), p.GetHashes())
+				_, _ = x.Place(keyOf(p), p.GetEndpointId(), p.GetHashes())
 			}
 		}
 		var page statev1.GetPrefixesResponse

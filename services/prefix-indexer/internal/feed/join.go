@@ -7,6 +7,7 @@ import (
 
 	"github.com/pointsman/pointsman/internal/kit/bus"
 	statev1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/state/v1"
+	"github.com/pointsman/pointsman/services/prefix-indexer/internal/index"
 )
 
 const (
@@ -84,6 +85,7 @@ func (f *Feed) copyFrom(ctx context.Context, from string) (c copied, err error) 
 		}
 		c.pages++
 		more = a.GetMore()
+		f.adoptOrder(a.GetColdEndpointIds())
 		for _, p := range a.GetPlacements() {
 			s, ok := fromWire(p)
 			if !ok {
@@ -98,6 +100,16 @@ func (f *Feed) copyFrom(ctx context.Context, from string) (c copied, err error) 
 		}
 	}
 	return c, nil
+}
+
+// adoptOrder learns who was sent cold prompts before this indexer heard of any.
+func (f *Feed) adoptOrder(endpoints []string) {
+	known := f.index.Endpoints()
+	for _, id := range endpoints {
+		if known.Ordinal(id) != index.Unknown {
+			f.order.Adopt(id)
+		}
+	}
 }
 
 func (f *Feed) ask(ctx context.Context, q *statev1.GetPrefixesRequest, patience time.Duration) (*statev1.GetPrefixesResponse, error) {

@@ -6,6 +6,7 @@ import (
 
 	statev1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/state/v1"
 	"github.com/pointsman/pointsman/services/prefix-indexer/internal/index"
+	"github.com/pointsman/pointsman/services/prefix-indexer/internal/recency"
 )
 
 const (
@@ -14,13 +15,16 @@ const (
 	mostLoans = 4
 	// loanLife is how long an export is kept for somebody who does not go on.
 	loanLife = time.Minute
+	// idBytes is what an endpoint's id takes on the wire beside its letters.
+	idBytes = 3
 )
 
-// lender hands out the index, page by page, to indexers that start. It is silent
+// lender hands out the order of cold prompts and the index, page by page, to indexers that start. It is silent
 // until it is opened: an index that is still being copied must not be taken for all
 // there is.
 type lender struct {
 	index     *index.Index
+	order     *recency.Order
 	id        string
 	pageBytes int
 
@@ -31,6 +35,7 @@ type lender struct {
 
 // loan is one asker's export.
 type loan struct {
+	cold   []string                     // endpoints that are still to be handed out
 	export *index.Export                // nil: all is handed out
 	last   *statev1.GetPrefixesResponse // answered to page
 	page   uint32
@@ -78,7 +83,7 @@ func (l *lender) lend(asker string) *loan {
 	if open >= mostLoans {
 		return nil
 	}
-	o := &loan{export: l.index.Export()}
+	o := &loan{cold: l.order.Recent(), export: l.index.Export()}
 	l.loans[asker] = o
 	return o
 }
@@ -95,8 +100,14 @@ func (o *loan) answer(id string, page uint32, bytes int) *statev1.GetPrefixesRes
 		return nil
 	}
 	o.page, o.used = page, time.Now()
-	o.last = &statev1.GetPrefixesResponse{IndexerId: id, Placements: toWire(o.export.Next(bytes))}
-	o.last.More = o.export.Left() > 0
+	o.last = &statev1.GetPrefixesResponse{IndexerId: id}
+	for len(o.cold) > 0 && bytes > 0 {
+		o.last.ColdEndpointIds = append(o.last.ColdEndpointIds, o.cold[0])
+		bytes -= len(o.cold[0]) + idBytes
+		o.cold = o.cold[1:]
+	}
+	o.last.Placements = toWire(o.export.Next(bytes))
+	o.last.More = o.export.Left() > 0 || len(o.cold) > 0
 	if !o.last.GetMore() {
 		o.export = nil
 	}

@@ -2,11 +2,16 @@ package feed
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+
 	statev1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/state/v1"
 	"github.com/pointsman/pointsman/services/prefix-indexer/internal/index"
+	"github.com/pointsman/pointsman/services/prefix-indexer/internal/recency"
 )
 
 func newLender(t *testing.T) *lender {
@@ -17,11 +22,11 @@ func newLender(t *testing.T) *lender {
 	}
 	x.SetEndpoints(ids)
 	for i := range uint64(50) {
-		if err := x.Place(key, "a", chain(i, 5, 30)); err != nil {
+		if _, err := x.Place(key, "a", chain(i, 5, 30)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return &lender{index: x, id: "lender", pageBytes: leastPage, loans: make(map[string]*loan)}
+	return &lender{index: x, order: &recency.Order{}, id: "lender", pageBytes: leastPage, loans: make(map[string]*loan)}
 }
 
 func ask(l *lender, asker string, page uint32) *statev1.GetPrefixesResponse {
@@ -85,6 +90,43 @@ func TestPagesAreRepeatableAndEnd(t *testing.T) {
 	}
 	if a := ask(l, "asker", 1); a == nil || len(a.GetPlacements()) == 0 {
 		t.Error("no second copy for the same asker")
+	}
+}
+
+// The order is cut into pages like the index, and comes before it.
+func TestTheOrderOfColdPromptsIsHandedOutFirst(t *testing.T) {
+	l := newLender(t)
+	l.open()
+	var want []string
+	for i := range 300 {
+		id := fmt.Sprint("endpoint-", i)
+		l.order.Touch(id)
+		want = append(want, id)
+	}
+	slices.Reverse(want)
+	var got []string
+	page := uint32(1)
+	for more := true; more; page++ {
+		a := ask(l, "asker", page)
+		if a == nil || page > 100 {
+			t.Fatalf("page %d: %v", page, a)
+		}
+		if len(a.GetPlacements()) > 0 && len(got)+len(a.GetColdEndpointIds()) < len(want) {
+			t.Errorf("page %d has placements before the order is complete", page)
+		}
+		if n := proto.Size(a); n > 2*leastPage {
+			t.Errorf("page %d has %d bytes, want about %d", page, n, leastPage)
+		}
+		got = append(got, a.GetColdEndpointIds()...)
+		more = a.GetMore()
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	// An order without an index is handed out too.
+	l.index.SetEndpoints(nil)
+	if a := ask(l, "other", 1); len(a.GetColdEndpointIds()) == 0 || !a.GetMore() {
+		t.Errorf("first page %v", a)
 	}
 }
 

@@ -3,6 +3,7 @@ package index
 import (
 	"fmt"
 	"runtime"
+	"syscall"
 	"testing"
 )
 
@@ -33,11 +34,11 @@ func BenchmarkMatch(b *testing.B) {
 				for i, id := range ids {
 					ordinals[i] = x.Endpoints().Ordinal(id)
 					for j := range uint64(min(20, 4000/endpoints)) { // bystanders
-						if err := x.Place(testKey, id, long(100+j, uint64(i), 50, 200)); err != nil {
+						if _, err := x.Place(testKey, id, long(100+j, uint64(i), 50, 200)); err != nil {
 							b.Fatal(err)
 						}
 					}
-					if err := x.Place(testKey, id, shapes[shape](i)); err != nil {
+					if _, err := x.Place(testKey, id, shapes[shape](i)); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -71,32 +72,36 @@ func BenchmarkPlace(b *testing.B) {
 			next := 0
 			place := func(n int) {
 				for range n {
-					if err := x.Place(testKey, ids[next%100], chain(next)); err != nil {
+					if _, err := x.Place(testKey, ids[next%100], chain(next)); err != nil {
 						b.Fatal(err)
 					}
 					next++
 				}
 			}
-			place(13000) // full
+			place(26000) // full, and no longer growing
 			chains := make([][]uint64, 1000)
 			b.ReportAllocs()
 			b.ResetTimer()
-			n := 0
+			n, cpu := 0, -cpuTime()
 			for b.Loop() {
 				if n%len(chains) == 0 {
 					b.StopTimer()
+					cpu += cpuTime()
 					for i := range chains {
 						chains[i] = chain(next + i)
 					}
+					cpu -= cpuTime()
 					b.StartTimer()
 				}
-				if err := x.Place(testKey, ids[next%100], chains[n%len(chains)]); err != nil {
+				if _, err := x.Place(testKey, ids[next%100], chains[n%len(chains)]); err != nil {
 					b.Fatal(err)
 				}
 				next++
 				n++
 			}
+			cpu += cpuTime()
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(256*n), "ns/block")
+			b.ReportMetric(float64(cpu)/float64(256*n), "cpu-ns/block")
 		})
 	}
 }
@@ -125,7 +130,7 @@ func BenchmarkMemory(b *testing.B) {
 						chain = long(uint64(i)+5, 0, c.blocks, c.blocks)
 					}
 					for j := range c.holders {
-						if err := x.Place(testKey, ids[(i*c.holders+j)%c.endpoints], chain); err != nil {
+						if _, err := x.Place(testKey, ids[(i*c.holders+j)%c.endpoints], chain); err != nil {
 							b.Fatal(err)
 						}
 					}
@@ -138,6 +143,70 @@ func BenchmarkMemory(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkFull fills the index to the size that it is meant for, 1,000 endpoints that
+// each hold 31,250 blocks which nobody else holds, and then asks it for a prompt of 1,563
+// blocks that 100 of them hold.
+func BenchmarkFull(b *testing.B) {
+	const endpoints, capacity, length, holders = 1000, 31250, 250, 100
+	for b.Loop() {
+		before := heapInUse()
+		x := newIndex(b, Config{MaxBytes: 3 << 29, DefaultCapacity: capacity})
+		ids := names(endpoints)
+		x.SetEndpoints(ids)
+		chain, cpu := make([]uint64, length), int64(0)
+		for i := range endpoints * capacity / length {
+			for j := range chain {
+				chain[j] = mix(1<<40 + uint64(i*length+j))
+			}
+			cpu -= cpuTime()
+			if _, err := x.Place(testKey, ids[i%endpoints], chain); err != nil {
+				b.Fatal(err)
+			}
+			cpu += cpuTime()
+		}
+		s := x.Stats()
+		if s.Entries != endpoints*capacity || s.Evicted != (Evictions{}) {
+			b.Fatalf("%+v", s)
+		}
+		heap := float64(heapInUse() - before)
+		b.ReportMetric(heap/(1<<30), "heap-GiB")
+		b.ReportMetric(float64(s.Bytes)/(1<<30), "charged-GiB")
+		b.ReportMetric(heap/float64(s.Entries), "heap-B/entry")
+		b.ReportMetric(float64(cpu)/float64(s.Entries), "place-cpu-ns/block")
+
+		warm := long(1, 1, 1563, 1563)
+		ordinals, matched := make([]int32, endpoints), make([]uint32, endpoints)
+		for i, id := range ids {
+			ordinals[i] = x.Endpoints().Ordinal(id)
+			if i%(endpoints/holders) == 0 {
+				if _, err := x.Place(testKey, id, warm); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		const calls = 2000
+		cpu = -cpuTime()
+		for range calls {
+			x.Match(testKey, warm, ordinals, matched)
+		}
+		b.ReportMetric(float64(cpu+cpuTime())/calls, "match-cpu-ns")
+		if matched[0] != 1563 || matched[1] != 0 {
+			b.Fatalf("matches %d and %d", matched[0], matched[1])
+		}
+		runtime.KeepAlive(x)
+	}
+}
+
+// cpuTime is what the process has used of processors, in ns: what a benchmark costs on
+// a machine that does other things too.
+func cpuTime() int64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
 }
 
 func heapInUse() uint64 {

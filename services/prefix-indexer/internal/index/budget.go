@@ -52,7 +52,7 @@ func (h *held) evictPlacement() (evicted int) {
 	}
 	stamp := h.recency.at(0).stamp
 	for h.recency.n > 0 && h.recency.at(0).stamp == stamp {
-		evicted += h.evict(1)
+		evicted += h.evictOldest(stride)
 	}
 	return evicted
 }

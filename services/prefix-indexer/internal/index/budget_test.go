@@ -52,7 +52,7 @@ func TestNothingIsEvictedForAdoption(t *testing.T) {
 	from.SetEndpoints(ids)
 	to.SetEndpoints(ids)
 	for i := range uint64(1000) {
-		if err := from.Place(testKey, ids[i%2], long(1, i, 5, 200)); err != nil {
+		if _, err := from.Place(testKey, ids[i%2], long(1, i, 5, 200)); err != nil {
 			t.Fatal(err)
 		}
 	}

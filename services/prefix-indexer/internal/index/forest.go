@@ -9,6 +9,11 @@ const (
 	// stripes is how many parts of a forest change independently for its readers.
 	stripes = 1024
 
+	// stride is how many blocks are changed in one go. Their memory is looked at before,
+	// one look-up independent of the next, so that the processor waits for all of them
+	// together; a change, being atomic, would make it wait for each.
+	stride = 64
+
 	blockBytes  = 24
 	bucketBytes = 4
 )
@@ -18,8 +23,8 @@ const (
 type block struct {
 	hash    atomic.Uint64
 	holders atomic.Uint64 // a holders
-	next    atomic.Uint32 // in the bucket, or in the list of free blocks; 0: none
-	parent  uint32        // 0: the block begins a prompt
+	next    atomic.Uint32 // in the bucket; 0: none
+	parent  uint32        // 0: the block begins a prompt; of a free block, the next free one
 }
 
 // stripe counts the changes that could mislead a reader; odd while one is made. It
@@ -92,11 +97,46 @@ func (f *forest) find(hash uint64) uint32 {
 	return 0
 }
 
+// approach looks at where blocks are, or would be: at their buckets and the first two
+// blocks in them, few have more. For the writer.
+func (f *forest) approach(hashes []uint64) {
+	var ids [stride]uint32
+	heads, mask, n := *f.heads.chunks.Load(), f.mask(), f.buckets.Load()
+	for i, hash := range hashes {
+		at := uint32(mix(hash)) & mask
+		if at >= n {
+			at &= mask >> 1
+		}
+		ids[i] = heads[at>>chunkBits][at&(chunkLen-1)].Load()
+	}
+	blocks := *f.blocks.chunks.Load()
+	for i, id := range ids[:len(hashes)] {
+		ids[i] = blocks[id>>chunkBits][id&(chunkLen-1)].next.Load()
+	}
+	for _, id := range ids[:len(hashes)] {
+		blocks[id>>chunkBits][id&(chunkLen-1)].next.Load()
+	}
+}
+
+func (f *forest) mask() uint32 { return uint32(1)<<bits.Len32(f.buckets.Load()-1) - 1 }
+
+// letGoAll removes a holder from at most a stride of blocks, as letGo does.
+func (f *forest) letGoAll(ids []uint32, ordinal uint32) {
+	var hashes [stride]uint64
+	for i, id := range ids {
+		hashes[i] = f.blocks.at(id).hash.Load()
+	}
+	f.approach(hashes[:len(ids)])
+	for _, id := range ids {
+		f.letGo(id, ordinal)
+	}
+}
+
 // insert adds a block with its first holder.
 func (f *forest) insert(hash uint64, parent, ordinal uint32) uint32 {
 	id := f.spare
 	if id != 0 {
-		f.spare = f.blocks.at(id).next.Load()
+		f.spare = f.blocks.at(id).parent
 	} else {
 		if f.used == f.blocks.len() {
 			f.blocks.grow()
@@ -117,6 +157,25 @@ func (f *forest) insert(hash uint64, parent, ordinal uint32) uint32 {
 	b.next.Store(head.Load())
 	head.Store(id) // the one store by which readers come to see it
 	return id
+}
+
+// approachSplits looks at the buckets that will be split when k blocks more are added.
+func (f *forest) approachSplits(k uint32) {
+	n := f.buckets.Load()
+	if f.live+k <= n {
+		return
+	}
+	level := uint32(1) << (bits.Len32(n) - 1)
+	k = min(f.live+k-n, stride, 2*level-n)
+	var ids [stride]uint32
+	for i := range k {
+		ids[i] = f.heads.at(n - level + i).Load()
+	}
+	for range 2 {
+		for i := range k {
+			ids[i] = f.blocks.at(ids[i]).next.Load()
+		}
+	}
 }
 
 // splitBucket moves the blocks that belong there into one new bucket.
@@ -191,10 +250,8 @@ func (f *forest) unlink(id uint32, b *block) {
 		at = &f.blocks.at(at.Load()).next
 	}
 	at.Store(b.next.Load())
-	b.holders.Store(0)
-	b.next.Store(f.spare)
 	s.Add(1)
-	f.spare = id
+	b.parent, f.spare = f.spare, id
 	f.live--
 }
 

@@ -23,11 +23,10 @@ func newHeld(f *forest, ordinal uint32) *held {
 	return &held{forest: f, ordinal: ordinal, newest: firstStamp, oldest: firstStamp}
 }
 
-// place learns a chain as the newest of all. It returns how many blocks are new to
-// the endpoint, how many others had to go, and false if the chain contradicts what is
-// known; what stands before the contradiction is learned. What is above capacity is
-// left out.
-func (h *held) place(chain []uint64, capacity int, tick uint32) (added, evicted int, sound bool) {
+// place learns a chain as the newest of all. It returns what was held of it, how many
+// others had to go, and false if the chain contradicts what is known; what stands
+// before the contradiction is learned. What is above capacity is left out.
+func (h *held) place(chain []uint64, capacity int, tick uint32) (placed Placed, evicted int, sound bool) {
 	if h.newest == math.MaxUint32 {
 		h.renumber()
 	}
@@ -35,31 +34,71 @@ func (h *held) place(chain []uint64, capacity int, tick uint32) (added, evicted 
 	chain = chain[:min(len(chain), capacity)]
 	f, last := h.forest, uint32(0)
 	// What is held already is refreshed first, so that it is not what has to go.
-	known := 0
+	known, before := 0, uint32(0)
 	for ; known < len(chain); known++ {
+		if known%stride == 0 {
+			f.approach(chain[known:min(known+stride, len(chain))])
+		}
 		id := f.find(chain[known])
-		if id == 0 || f.blocks.at(id).parent != last || !h.pairs.refresh(id, h.newest) {
+		if id == 0 || f.blocks.at(id).parent != last {
 			break
 		}
-		last = id
+		stamp := h.pairs.refresh(id, h.newest)
+		if stamp == 0 {
+			break
+		}
+		last, before = id, stamp
 	}
+	placed = Placed{Mark: Mark(h.newest), Held: known, Last: Mark(before)}
 	if over := h.pairs.n + len(chain) - known - capacity; over > 0 {
 		evicted = h.evict(over)
 	}
-	// Head first, so that a reader never finds a block without those before it.
-	for _, hash := range chain[known:] {
-		id := f.find(hash)
-		if id != 0 && f.blocks.at(id).parent != last {
-			break
-		}
-		last = h.take(id, hash, last, h.newest, capacity)
-		added++
+	end := known
+	for sound = true; sound && end < len(chain); {
+		var n int
+		n, last, sound = h.append(chain[end:min(end+stride, len(chain))], last, capacity)
+		end += n
 	}
 	if last != 0 {
 		h.makeRoom()
 		h.recency.pushNewest(placement{h.newest, last, tick})
 	}
-	return added, evicted, known+added == len(chain)
+	return placed, evicted, sound
+}
+
+// append makes the endpoint hold at most a stride of blocks that it does not hold, after
+// the block last. It returns how many it holds now and the last of them, and false if the
+// next contradicts what is known.
+func (h *held) append(hashes []uint64, last uint32, capacity int) (n int, _ uint32, sound bool) {
+	var ids [stride]uint32
+	f := h.forest
+	f.approach(hashes)
+	f.approachSplits(uint32(len(hashes)))
+	// Head first, so that a reader never finds a block without those before it.
+	for _, hash := range hashes {
+		id := f.find(hash)
+		switch {
+		case id == 0:
+			id = f.insert(hash, last, h.ordinal)
+		case f.blocks.at(id).parent != last:
+			h.own(ids[:n], capacity)
+			return n, last, false
+		default:
+			f.hold(id, h.ordinal)
+		}
+		ids[n], last = id, id
+		n++
+	}
+	h.own(ids[:n], capacity)
+	return n, last, true
+}
+
+// own notes blocks that the endpoint has come to hold by the newest placement.
+func (h *held) own(ids []uint32, capacity int) {
+	for _, id := range ids {
+		h.pairs.add(id, h.newest, capacity)
+	}
+	h.forest.pairs += int64(len(ids))
 }
 
 // extend learns a piece of a chain as older than anything held: rest, which goes on
@@ -133,20 +172,47 @@ func (h *held) alive(p *placement) bool {
 // returns how many there were.
 func (h *held) evict(n int) (evicted int) {
 	for evicted < n && h.recency.n > 0 {
-		p := h.recency.at(0)
-		for evicted < n && h.alive(p) {
-			leaf := p.leaf
-			p.leaf = h.forest.blocks.at(leaf).parent
-			h.pairs.remove(leaf)
-			h.forest.letGo(leaf, h.ordinal)
-			evicted++
-		}
-		if !h.alive(p) {
-			h.recency.popOldest()
-		}
+		evicted += h.evictOldest(n - evicted)
 	}
+	return evicted
+}
+
+// evictOldest lets go of at most n blocks, and at most a stride, of the oldest placement
+// from its end, and returns how many there were. Who owns nothing more is removed.
+func (h *held) evictOldest(n int) (evicted int) {
+	var ids [stride]uint32
+	p := h.recency.at(0)
+	n = min(n, stride)
+	up := 0
+	for id := p.leaf; up < n && id != 0; up++ {
+		ids[up] = id
+		id = h.forest.blocks.at(id).parent
+	}
+	h.pairs.approach(ids[:up])
+	for evicted < up && h.alive(p) {
+		p.leaf = h.forest.blocks.at(p.leaf).parent
+		evicted++
+	}
+	if evicted < n || !h.alive(p) {
+		h.recency.popOldest()
+	}
+	for _, id := range ids[:evicted] {
+		h.pairs.remove(id)
+	}
+	h.forest.letGoAll(ids[:evicted], h.ordinal)
 	h.forest.pairs -= int64(evicted)
 	return evicted
+}
+
+// forget lets go of what placements up to a stamp own and returns how many blocks that
+// were.
+func (h *held) forget(upTo uint32) (forgotten int) {
+	for {
+		if _, ok := h.oldestTick(); !ok || h.recency.at(0).stamp > upTo {
+			return forgotten
+		}
+		forgotten += h.evictPlacement()
+	}
 }
 
 // oldestTick returns the tick of the oldest placement that owns anything; false if

@@ -95,13 +95,18 @@ func (x *Index) SetEndpoints(ids []string) {
 	x.endpoints.Store(rest.with(ids))
 }
 
-// Forget lets go of everything that an endpoint holds, as when its cache was reset.
-func (x *Index) Forget(id string) {
+// Forget lets go of what an endpoint was sent no later than a mark, and not again
+// since, as when it was found to be gone there. It returns how many blocks that were.
+func (x *Index) Forget(k Key, endpoint string, upTo Mark) (forgotten int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if o := x.endpoints.Load().Ordinal(id); o != Unknown {
-		x.clear(o)
+	o, p := x.endpoints.Load().Ordinal(endpoint), (*x.forests.Load())[k]
+	if p == nil || o == Unknown || int(o) >= len(p.held) || p.held[o] == nil {
+		return 0
 	}
+	forgotten = p.held[o].forget(uint32(upTo))
+	x.evicted.Contradicted += uint64(forgotten)
+	return forgotten
 }
 
 func (x *Index) clear(ordinal int32) {
@@ -140,31 +145,45 @@ func (x *Index) setCapacity(p *plot, capacity int) {
 	}
 }
 
+// Mark orders what one endpoint was sent of one Key: a later placement has a greater
+// one. 0 is none.
+type Mark uint32
+
+// Placed tells of a placement.
+type Placed struct {
+	// Mark is its own.
+	Mark Mark
+	// Held is how many of the chain's first blocks the endpoint was believed to hold
+	// already, and Last the placement that last used the deepest of them.
+	Held int
+	Last Mark
+}
+
 // Place learns that an endpoint was sent a prompt, which it holds from now on.
-func (x *Index) Place(k Key, endpoint string, chain []uint64) error {
+func (x *Index) Place(k Key, endpoint string, chain []uint64) (Placed, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	ordinal := x.endpoints.Load().Ordinal(endpoint)
 	if ordinal == Unknown {
 		x.refused.UnknownEndpoint++
-		return ErrUnknownEndpoint
+		return Placed{}, ErrUnknownEndpoint
 	}
 	if !k.valid() {
 		x.refused.Key++
-		return ErrKey
+		return Placed{}, ErrKey
 	}
 	p := x.plot(k)
 	kept := chain[:min(len(chain), MaxChain)]
 	x.makeRoom(p, len(kept))
 	x.placements++
 	p.lastPlaced = x.placements
-	_, evicted, sound := p.of(ordinal).place(kept, p.capacity, x.tick())
+	placed, evicted, sound := p.of(ordinal).place(kept, p.capacity, x.tick())
 	x.evicted.Capacity += uint64(evicted)
 	if !sound || len(kept) < len(chain) {
 		x.refused.Chain++
-		return ErrChain
+		return placed, ErrChain
 	}
-	return nil
+	return placed, nil
 }
 
 func (x *Index) tick() uint32 { return uint32(x.placements >> tickShift) }

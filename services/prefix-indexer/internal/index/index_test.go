@@ -12,7 +12,7 @@ import (
 
 func place(t *testing.T, x *Index, id string, chain []uint64) {
 	t.Helper()
-	if err := x.Place(testKey, id, chain); err != nil {
+	if _, err := x.Place(testKey, id, chain); err != nil {
 		t.Fatalf("place on %s: %v", id, err)
 	}
 }
@@ -164,7 +164,7 @@ func TestEndpointThatLeavesIsForgottenB103(t *testing.T) {
 	if got := x.Stats(); got.Entries != 1 || got.Blocks != 1 || got.Evicted.Gone != 3 {
 		t.Errorf("%+v, want 1 entry left and 3 gone", got)
 	}
-	if err := x.Place(testKey, "x", chain); !errors.Is(err, ErrUnknownEndpoint) {
+	if _, err := x.Place(testKey, "x", chain); !errors.Is(err, ErrUnknownEndpoint) {
 		t.Errorf("a late placement: %v, want ErrUnknownEndpoint", err)
 	}
 	x.SetEndpoints([]string{"x", "y", "z"})
@@ -200,16 +200,59 @@ func TestTablesStayEvenWhenEndpointsAreReplaced(t *testing.T) {
 	}
 }
 
-func TestForgetResetsOneEndpoint(t *testing.T) {
+// What an endpoint was sent up to a mark is forgotten, and nothing else: not what it
+// was sent since, not what is at the beginning of that, nothing of others.
+func TestForgetGoesUpToAMark(t *testing.T) {
+	ids := []string{"x", "y"}
 	x := newIndex(t, DefaultConfig())
-	x.SetEndpoints([]string{"x", "y"})
-	chain := path(1, 2)
-	place(t, x, "x", chain)
-	place(t, x, "y", chain)
-	x.Forget("x")
-	x.Forget("stranger")
-	if diff := cmp.Diff([]uint32{0, 2}, match(x, testKey, chain, []string{"x", "y"})); diff != "" {
-		t.Errorf("matched (-want +got):\n%s", diff)
+	x.SetEndpoints(ids)
+	put := func(id string, chain []uint64) Placed {
+		p, err := x.Place(testKey, id, chain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	old, shared, other := path(1, 2), path(3, 4, 5), path(3, 4, 6, 7)
+	put("y", old)
+	first := put("x", old)
+	second := put("x", shared)
+	third := put("x", other)
+	if first.Held != 0 || first.Last != 0 || third.Held != 2 || third.Last != second.Mark || first.Mark >= second.Mark || second.Mark >= third.Mark {
+		t.Errorf("placements %+v, %+v, %+v", first, second, third)
+	}
+	for _, c := range []struct {
+		name               string
+		key                Key
+		id                 string
+		upTo               Mark
+		forgotten          int
+		old, shared, other uint32
+	}{
+		{"a stranger", testKey, "stranger", third.Mark, 0, 2, 3, 4},
+		{"another key", Key{"other", 64}, "x", third.Mark, 0, 2, 3, 4},
+		{"before the first", testKey, "x", first.Mark - 1, 0, 2, 3, 4},
+		{"the first", testKey, "x", first.Mark, 2, 0, 3, 4},
+		{"the second keeps what the third used again", testKey, "x", second.Mark, 1, 0, 2, 4},
+		{"all", testKey, "x", third.Mark, 4, 0, 0, 0},
+		{"nothing is left", testKey, "x", third.Mark, 0, 0, 0, 0},
+	} {
+		if n := x.Forget(c.key, c.id, c.upTo); n != c.forgotten {
+			t.Errorf("%s: %d blocks forgotten, want %d", c.name, n, c.forgotten)
+		}
+		x.check(t)
+		for i, chain := range [][]uint64{old, shared, other} {
+			want := []uint32{[]uint32{c.old, c.shared, c.other}[i], []uint32{2, 0, 0}[i]}
+			if diff := cmp.Diff(want, match(x, testKey, chain, ids)); diff != "" {
+				t.Errorf("%s: matched of chain %d (-want +got):\n%s", c.name, i, diff)
+			}
+		}
+	}
+	if got := x.Stats().Evicted; got != (Evictions{Contradicted: 7}) {
+		t.Errorf("evicted %+v", got)
+	}
+	if again := put("x", old); again.Held != 0 || again.Mark <= third.Mark {
+		t.Errorf("placed again: %+v", again)
 	}
 }
 
@@ -274,7 +317,7 @@ func TestRefusedPlacements(t *testing.T) {
 			x := newIndex(t, DefaultConfig())
 			x.SetEndpoints([]string{"x", "y"})
 			place(t, x, "y", []uint64{4, 5, 6})
-			if err := x.Place(c.key, "x", c.chain); !errors.Is(err, c.want) {
+			if _, err := x.Place(c.key, "x", c.chain); !errors.Is(err, c.want) {
 				t.Errorf("error %v, want %v", err, c.want)
 			}
 			if got := match(x, c.key, c.chain[:c.held], []string{"x"}); got[0] != c.held {
@@ -292,7 +335,7 @@ func TestChainAboveTheLimit(t *testing.T) {
 	x := newIndex(t, DefaultConfig())
 	x.SetEndpoints([]string{"x"})
 	chain := long(1, 1, 0, MaxChain+10)
-	if err := x.Place(testKey, "x", chain); !errors.Is(err, ErrChain) {
+	if _, err := x.Place(testKey, "x", chain); !errors.Is(err, ErrChain) {
 		t.Errorf("error %v, want ErrChain", err)
 	}
 	if got := match(x, testKey, chain, []string{"x"}); got[0] != MaxChain {
@@ -307,13 +350,15 @@ func TestTooManyForestsReplaceTheIdlest(t *testing.T) {
 	key := func(i int) Key { return Key{"test", uint32(i + 1)} }
 	chain := path(1, 2)
 	for i := range MaxForests {
-		if err := x.Place(key(i), "x", chain); err != nil {
+		if _, err := x.Place(key(i), "x", chain); err != nil {
 			t.Fatal(err)
 		}
 	}
 	// The first is used again, so the second is the idlest.
-	if err := errors.Join(x.Place(key(0), "x", chain), x.Place(key(MaxForests), "x", chain)); err != nil {
-		t.Fatal(err)
+	for _, i := range []int{0, MaxForests} {
+		if _, err := x.Place(key(i), "x", chain); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for i := range MaxForests + 1 {
 		want := uint32(2)
@@ -374,5 +419,21 @@ func TestConfigFaults(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("error %v does not name %s", err, key)
 		}
+	}
+}
+
+// A match of many blocks on many endpoints allocates nothing.
+func TestMatchAllocatesNothing(t *testing.T) {
+	x := newIndex(t, DefaultConfig())
+	ids := names(100)
+	x.SetEndpoints(ids)
+	chain := long(1, 1, 1563, 1563)
+	ordinals, matched := make([]int32, len(ids)), make([]uint32, len(ids))
+	for i, id := range ids {
+		place(t, x, id, chain[:1+i*15])
+		ordinals[i] = x.Endpoints().Ordinal(id)
+	}
+	if n := testing.AllocsPerRun(100, func() { x.Match(testKey, chain, ordinals, matched) }); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

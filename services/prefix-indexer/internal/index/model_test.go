@@ -152,7 +152,7 @@ func TestIndexIsTheModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"place": func(t *rapid.T) {
 				id, chain := rapid.SampledFrom(all).Draw(t, "endpoint"), drawPath(t, 12)
-				err := x.Place(testKey, id, chain)
+				_, err := x.Place(testKey, id, chain)
 				if !slices.Contains(there, id) {
 					if !errors.Is(err, ErrUnknownEndpoint) {
 						t.Fatalf("placed on an endpoint that is not there: %v", err)
@@ -175,7 +175,9 @@ func TestIndexIsTheModel(t *testing.T) {
 			},
 			"forget": func(t *rapid.T) {
 				id := rapid.SampledFrom(all).Draw(t, "endpoint")
-				x.Forget(id)
+				if n := x.Forget(testKey, id, ^Mark(0)); n != len(model[id]) {
+					t.Fatalf("%d blocks were forgotten of %d", n, len(model[id]))
+				}
 				delete(model, id)
 			},
 			"ask": func(t *rapid.T) {
@@ -227,7 +229,7 @@ func TestAdoptedIndexIsTheSame(t *testing.T) {
 		place := func(on ...*Index) {
 			id, chain := rapid.SampledFrom(ids).Draw(t, "endpoint"), drawPath(t, 8)
 			for _, i := range on {
-				if err := i.Place(testKey, id, chain); err != nil {
+				if _, err := i.Place(testKey, id, chain); err != nil {
 					t.Fatalf("place: %v", err)
 				}
 			}
@@ -276,7 +278,7 @@ func TestForeignChains(t *testing.T) {
 			id, chain := rapid.SampledFrom(ids).Draw(t, "endpoint"), hashes.Draw(t, "chain")
 			if rapid.Bool().Draw(t, "adopt") && len(chain) > 0 {
 				x.Adopt(Segment{testKey, id, chain[0], chain[1:]})
-			} else if err := x.Place(testKey, id, chain); err != nil && !errors.Is(err, ErrChain) {
+			} else if _, err := x.Place(testKey, id, chain); err != nil && !errors.Is(err, ErrChain) {
 				t.Fatalf("place: %v", err)
 			}
 			x.check(t)

@@ -18,6 +18,17 @@ func (p *pairs) home(id uint32) int {
 	return int(uint64(id*0x9e3779b1) * uint64(len(p.slots)) >> 32)
 }
 
+// approach looks at where blocks are: see stride.
+func (p *pairs) approach(ids []uint32) (seen uint64) {
+	if p.n == 0 {
+		return 0
+	}
+	for _, id := range ids {
+		seen |= p.slots[p.home(id)]
+	}
+	return seen
+}
+
 // find returns the slot of a block, or -1.
 func (p *pairs) find(id uint32) int {
 	if p.n == 0 {
@@ -45,14 +56,15 @@ func (p *pairs) stamp(id uint32) (uint32, bool) {
 	return uint32(p.slots[i]), true
 }
 
-// refresh changes the stamp of a block; false if it is not held.
-func (p *pairs) refresh(id, stamp uint32) bool {
+// refresh changes the stamp of a block and returns the one before; 0 if it is not held.
+func (p *pairs) refresh(id, stamp uint32) (before uint32) {
 	i := p.find(id)
 	if i < 0 {
-		return false
+		return 0
 	}
+	before = uint32(p.slots[i])
 	p.slots[i] = uint64(id)<<32 | uint64(stamp)
-	return true
+	return before
 }
 
 // add puts in a block that is not there. limit is the most there will ever be, by

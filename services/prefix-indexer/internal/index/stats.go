@@ -9,6 +9,9 @@ type Evictions struct {
 	// Gone counts those of endpoints that left or were reset, and of block sizes
 	// that gave way to others.
 	Gone uint64
+	// Contradicted counts those forgotten since the endpoint was found not to hold
+	// them: see Index.Forget.
+	Contradicted uint64
 }
 
 // Refusals counts placements that were not learned, or not whole, by reason.

@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/pointsman/pointsman/internal/kit/parameters"
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 	"github.com/pointsman/pointsman/services/prefix-indexer/internal/index"
 	"github.com/pointsman/pointsman/services/prefix-indexer/internal/recency"
 )
@@ -80,16 +80,27 @@ func (t *NoHit) FollowsTables() bool { return true }
 
 // Parse implements scorer.Type.
 func (t *NoHit) Parse(parametersJSON []byte) (any, *scorerv1.InputNeeds, []*scorerv1.ParameterFault) {
+	in, read := parseNoHit(parametersJSON)
+	return in, in.needs(), read.Faults()
+}
+
+// EffectiveParameters implements scorer.ParameterTeller.
+func (t *NoHit) EffectiveParameters(parametersJSON []byte) []byte {
+	_, read := parseNoHit(parametersJSON)
+	return read.Effective()
+}
+
+func parseNoHit(parametersJSON []byte) (*noHit, *parameters.Reader) {
 	r := parameters.Read(parametersJSON, append(keys[:], "lruSize", "prefixPluginType", "prefixPluginName")...)
 	in := &noHit{instance: instance{Settings: readSettings(r)}, size: int(r.Whole("lruSize", 1024, 1, 1<<20))}
 	r.Text("prefixPluginType", "")
 	r.Text("prefixPluginName", "")
-	return in, in.needs(), r.Faults()
+	return in, r
 }
 
 // Score implements scorer.Type.
-func (t *NoHit) Score(_ context.Context, v any, req *scorerv1.ScoreRequest, out *scorerv1.ScoreResponse) error {
-	in, x := v.(*noHit), t.prefixes.cfg.Index
+func (t *NoHit) Score(ctx context.Context, v any, req *scorerv1.ScoreRequest, out *scorerv1.ScoreResponse) error {
+	in := v.(*noHit)
 	c := t.scratch.Get().(*ranking)
 	defer t.scratch.Put(c)
 	if err := t.prefixes.resolve(&c.candidates, req); err != nil {
@@ -110,7 +121,7 @@ func (t *NoHit) Score(_ context.Context, v any, req *scorerv1.ScoreRequest, out 
 	in.hold(&t.prefixes.cfg, size)
 	matched := scorer.MatchedBlocks(out, n)
 	hashes = hashes[:min(len(hashes), in.limit(size))]
-	x.Match(index.Key{Scheme: blocks.GetScheme(), BlockSize: size}, hashes, c.ordinals, matched)
+	t.prefixes.cfg.match(ctx, index.Key{Scheme: blocks.GetScheme(), BlockSize: size}, hashes, c.ordinals, matched)
 	strangers := 0
 	for i := range c.ordinals {
 		if c.stranger(i) {

@@ -82,7 +82,7 @@ func (p *pool) set(from, to int) {
 
 func (p *pool) place(endpoint, size int, hashes []uint64) {
 	p.t.Helper()
-	if err := p.x.Place(index.Key{Scheme: scheme, BlockSize: uint32(size)}, id(endpoint), hashes); err != nil {
+	if _, err := p.x.Place(index.Key{Scheme: scheme, BlockSize: uint32(size)}, id(endpoint), hashes); err != nil {
 		p.t.Fatal(err)
 	}
 }

@@ -2,8 +2,8 @@ package prefix
 
 import (
 	"github.com/pointsman/pointsman/internal/kit/parameters"
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 	"github.com/pointsman/pointsman/services/prefix-indexer/internal/index"
 )
 
@@ -61,9 +61,13 @@ var keys = [...]string{
 
 // ParseSettings reads parameters: a JSON object or nothing. All faults are reported.
 func ParseSettings(parametersJSON []byte) (Settings, []*scorerv1.ParameterFault) {
-	r := parameters.Read(parametersJSON, keys[:]...)
-	s := readSettings(r)
+	s, r := parseSettings(parametersJSON)
 	return s, r.Faults()
+}
+
+func parseSettings(parametersJSON []byte) (Settings, *parameters.Reader) {
+	r := parameters.Read(parametersJSON, keys[:]...)
+	return readSettings(r), r
 }
 
 // readSettings reads what concerns prefixes of an object that may hold more.
@@ -78,10 +82,12 @@ func readSettings(r *parameters.Reader) Settings {
 	}
 	s.AutoTune = r.Flag("autoTune", false)
 	s.MaxBlocks = int(min(r.Whole("maxPrefixBlocksToMatch", int64(s.MaxBlocks), 1, 1<<53), scorer.MaxHashes))
+	r.InEffect("maxPrefixBlocksToMatch", s.MaxBlocks)
 	s.MaxTokens = r.Whole("maxPrefixTokensToMatch", 0, 0, 1<<53)
 	if n := r.Whole("lruCapacityPerServer", 0, -1<<53, index.MaxCapacity); n > 0 {
 		s.Capacity = int(n)
 	}
+	r.InEffect("lruCapacityPerServer", s.Capacity)
 	return s
 }
 

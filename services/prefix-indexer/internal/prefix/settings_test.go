@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/pointsman/pointsman/internal/kit/scorer"
+	"github.com/pointsman/pointsman/sdk/scorer"
 	"github.com/pointsman/pointsman/services/prefix-indexer/internal/index"
 )
 

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 	"github.com/pointsman/pointsman/services/prefix-indexer/internal/index"
 )
 
@@ -17,8 +17,10 @@ import (
 type Config struct {
 	// Roster is followed, for tables.
 	Roster *roster.Roster
-	// Index is matched against.
+	// Index knows the endpoints, and is matched against unless Matcher is set.
 	Index *index.Index
+	// Matcher, if set, is matched against.
+	Matcher Matcher
 	// Abstained, if set, is called with the number of candidates that were abstained
 	// on, after a call in which there were any.
 	Abstained func(scorerType string, reason scorerv1.AbstainReason, candidates int)
@@ -29,6 +31,20 @@ type Config struct {
 	// Matched, if set, is called after every call that looked into the index, with
 	// the best candidate's share of the prompt, 0..1.
 	Matched func(ratio float64)
+}
+
+// Matcher tells who holds how much of a prompt, as index.Index.Match does.
+type Matcher interface {
+	Match(ctx context.Context, k index.Key, chain []uint64, ordinals []int32, matched []uint32)
+}
+
+// match asks whoever is to be matched against.
+func (c *Config) match(ctx context.Context, k index.Key, chain []uint64, ordinals []int32, matched []uint32) {
+	if c.Matcher != nil {
+		c.Matcher.Match(ctx, k, chain, ordinals, matched)
+		return
+	}
+	c.Index.Match(k, chain, ordinals, matched)
 }
 
 // Type is prefix-cache-scorer. Safe for concurrent use.
@@ -104,8 +120,14 @@ func (t *Type) Parse(parametersJSON []byte) (any, *scorerv1.InputNeeds, []*score
 	return &instance{Settings: s}, s.needs(), nil
 }
 
+// EffectiveParameters implements scorer.ParameterTeller.
+func (t *Type) EffectiveParameters(parametersJSON []byte) []byte {
+	_, read := parseSettings(parametersJSON)
+	return read.Effective()
+}
+
 // Score implements scorer.Type.
-func (t *Type) Score(_ context.Context, v any, req *scorerv1.ScoreRequest, out *scorerv1.ScoreResponse) error {
+func (t *Type) Score(ctx context.Context, v any, req *scorerv1.ScoreRequest, out *scorerv1.ScoreResponse) error {
 	inst := v.(*instance)
 	c := t.scratch.Get().(*candidates)
 	defer t.scratch.Put(c)
@@ -127,7 +149,7 @@ func (t *Type) Score(_ context.Context, v any, req *scorerv1.ScoreRequest, out *
 	}
 	inst.hold(&t.cfg, size)
 	hashes = hashes[:min(len(hashes), inst.limit(size))]
-	t.cfg.Index.Match(index.Key{Scheme: blocks.GetScheme(), BlockSize: size}, hashes, c.ordinals, matched)
+	t.cfg.match(ctx, index.Key{Scheme: blocks.GetScheme(), BlockSize: size}, hashes, c.ordinals, matched)
 	t.rate(c, matched, len(hashes), out)
 	if req.GetExplain() {
 		out.Explanations = c.explain(matched, len(hashes))

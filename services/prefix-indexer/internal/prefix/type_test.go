@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"pgregory.net/rapid"
 
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 )
 
 func TestChainIsTheRouters(t *testing.T) {
@@ -60,6 +60,13 @@ func TestConversations(t *testing.T) {
 			{"m", x(64), []float32{0, 0}, 0},
 			{"m", x(64), []float32{1, 0}, 0},
 			{"m", x(127), []float32{1, 0}, 0},
+		}},
+		// The reference adds a quarter for long matches; here it is the share alone.
+		"Higress H8": {`{"hashBlockSize": 4}`, 4, []step{
+			{"m", "aaaabbbbcccc", []float32{0, 0}, 0},           // cold
+			{"m", "aaaabbbbcccc", []float32{1, 0}, 0},           // recorded
+			{"m", "aaaabbbbccccdddd", []float32{.75, 0}, 1},     // and longer
+			{"m", "aaaaXXXXcccc", []float32{1. / 3, 1. / 3}, 0}, // another middle: only what is before it
 		}},
 		"M29: room for 3 of 4 blocks": {`{"maxPrefixBlocksToMatch": 4, "lruCapacityPerServer": 3}`, 64, []step{
 			{"m", x(64), []float32{0, 0}, 0},

@@ -10,7 +10,15 @@ import (
 func TestRanks(t *testing.T) {
 	var o Order
 	ids := []string{"a", "b", "c", "d"}
-	ranks := func(limit int) []uint64 { return o.Ranks(nil, limit, slices.Values(ids)) }
+	ranks := func(limit int) []uint64 {
+		r := o.Ranks(nil, limit, slices.Values(ids))
+		for i := range r {
+			if r[i] != 0 {
+				r[i] -= firstUse - 1
+			}
+		}
+		return r
+	}
 	o.Keep(ids)
 	for _, c := range []struct {
 		touch string
@@ -33,6 +41,35 @@ func TestRanks(t *testing.T) {
 	}
 	o.Keep([]string{"a", "c"})
 	if diff := cmp.Diff([]uint64{3, 0, 2, 0}, ranks(9)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAnOrderIsCopiedAsOlder(t *testing.T) {
+	var theirs, ours Order
+	for _, id := range []string{"a", "b", "c", "d", "b"} {
+		theirs.Touch(id)
+	}
+	if diff := cmp.Diff([]string{"b", "d", "c", "a"}, theirs.Recent()); diff != "" {
+		t.Fatal(diff)
+	}
+	ours.Touch("e") // heard before the copy
+	ours.Touch("c")
+	for i, id := range theirs.Recent() {
+		ours.Adopt(id)
+		if i == 1 {
+			ours.Touch("f") // heard during the copy
+		}
+	}
+	if diff := cmp.Diff([]string{"f", "c", "e", "b", "d", "a"}, ours.Recent()); diff != "" {
+		t.Error(diff)
+	}
+	if got := (&Order{}).Recent(); len(got) != 0 {
+		t.Errorf("%v in an empty order", got)
+	}
+	var zero Order
+	zero.Adopt("x")
+	if diff := cmp.Diff([]string{"x"}, zero.Recent()); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/pointsman/pointsman/internal/kit/parameters"
 	"github.com/pointsman/pointsman/internal/kit/roster"
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 )
 
 const (
@@ -25,7 +25,7 @@ const schema = `{
   "type": "object",
   "additionalProperties": false,
   "properties": {
-    "headerName": {"type": "string", "minLength": 1, "maxLength": 64, "default": "x-session-token", "description": "Header of answers and requests that holds the token."}
+    "headerName": {"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[A-Za-z0-9_-]+$", "default": "x-session-token", "description": "Header of answers and requests that holds the token."}
   }
 }`
 
@@ -68,12 +68,24 @@ func (t *Type) FollowsTables() bool { return true }
 
 // Parse implements scorer.Type. An instance is the header's name.
 func (t *Type) Parse(parametersJSON []byte) (any, *scorerv1.InputNeeds, []*scorerv1.ParameterFault) {
-	r := parameters.Read(parametersJSON, headerKey)
-	name := strings.ToLower(r.Text(headerKey, header))
+	name, read := parse(parametersJSON)
+	return name, needs(name), read.Faults()
+}
+
+// EffectiveParameters implements scorer.ParameterTeller.
+func (t *Type) EffectiveParameters(parametersJSON []byte) []byte {
+	_, read := parse(parametersJSON)
+	return read.Effective()
+}
+
+func parse(parametersJSON []byte) (name string, r *parameters.Reader) {
+	r = parameters.Read(parametersJSON, headerKey)
+	name = strings.ToLower(r.Text(headerKey, header))
 	if len(name) > mostHeader || name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
 		r.Fault(headerKey, "must be 1 to %d letters, digits, - and _", mostHeader)
 	}
-	return name, needs(name), r.Faults()
+	r.InEffect(headerKey, name)
+	return name, r
 }
 
 // Score implements scorer.Type.

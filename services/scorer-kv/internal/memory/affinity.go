@@ -9,8 +9,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/pointsman/pointsman/internal/kit/scorer"
+	"github.com/pointsman/pointsman/internal/kit/parameters"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 	"github.com/pointsman/pointsman/services/scorer-kv/internal/formula"
 )
 
@@ -51,7 +52,12 @@ func (t *Affinity) FollowsTables() bool { return true }
 
 // Parse implements scorer.Type. There are no parameters.
 func (t *Affinity) Parse(parametersJSON []byte) (any, *scorerv1.InputNeeds, []*scorerv1.ParameterFault) {
-	return nil, nil, none(t.info.GetName(), parametersJSON)
+	return nil, nil, parameters.Read(parametersJSON).Faults()
+}
+
+// EffectiveParameters implements scorer.ParameterTeller.
+func (t *Affinity) EffectiveParameters(parametersJSON []byte) []byte {
+	return parameters.Read(parametersJSON).Effective()
 }
 
 // adapterOf returns the adapter that a request is for; empty if it names none.

@@ -9,8 +9,9 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/pointsman/pointsman/internal/kit/scorer"
+	"github.com/pointsman/pointsman/internal/kit/parameters"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 	"github.com/pointsman/pointsman/services/scorer-kv/internal/formula"
 )
 
@@ -52,7 +53,12 @@ func (t *Cache) FollowsTables() bool { return true }
 
 // Parse implements scorer.Type. There are no parameters.
 func (t *Cache) Parse(parametersJSON []byte) (any, *scorerv1.InputNeeds, []*scorerv1.ParameterFault) {
-	return nil, nil, none(t.info.GetName(), parametersJSON)
+	return nil, nil, parameters.Read(parametersJSON).Faults()
+}
+
+// EffectiveParameters implements scorer.ParameterTeller.
+func (t *Cache) EffectiveParameters(parametersJSON []byte) []byte {
+	return parameters.Read(parametersJSON).Effective()
 }
 
 // Score implements scorer.Type.

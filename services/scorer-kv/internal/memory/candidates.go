@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 )
 
 // Config is how figures are judged.

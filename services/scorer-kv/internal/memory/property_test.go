@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 )
 
 // TestPermutation asks both types for the same candidates in two orders: the scores

@@ -28,6 +28,8 @@ func TestScore(t *testing.T) {
 		"M18: 3, 0, 10":                 {[]int64{3, 0, 10}, []float32{.7, 1, 0}},
 		"B133: all have 7":              {[]int64{7, 7, 7}, []float32{1, 1, 1}},
 		"B133: all have 0":              {[]int64{0, 0, 0}, []float32{1, 1, 1}},
+		"Higress H7: both have 3":       {[]int64{3, 3}, []float32{1, 1}},
+		"Higress D13, D14: 0, 3, 10":    {[]int64{0, 3, 10}, []float32{1, .7, 0}},
 		"B133: one candidate":           {[]int64{4}, []float32{1}},
 		"one is not known":              {[]int64{10, Unknown, 0}, []float32{0, alone, 1}},
 		"only equal ones are known":     {[]int64{Unknown, 3, 3}, []float32{alone, 1, 1}},

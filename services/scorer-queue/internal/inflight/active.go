@@ -37,11 +37,11 @@ type activeSettings struct {
 	busy float64
 }
 
-func (active) parse(parametersJSON []byte) (any, []*scorerv1.ParameterFault) {
+func (active) parse(parametersJSON []byte) (any, *parameters.Reader) {
 	r := parameters.Read(parametersJSON, "idleThreshold", "maxBusyScore", "requestTimeout")
 	s := &activeSettings{idle: r.Whole("idleThreshold", 0, 0, 1<<20), busy: r.Number("maxBusyScore", 1, 0, 1)}
 	r.Text("requestTimeout", "")
-	return s, r.Faults()
+	return s, r
 }
 
 func (active) rate(instance any, counts []int64, _ *scorerv1.InferenceRequest, scores []float32) float32 {

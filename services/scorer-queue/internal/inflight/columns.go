@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 )
 
 // unknown is the count of a candidate that is not in the pool.

@@ -37,9 +37,9 @@ func NewTokens(cfg Config) *Type {
 // tokens rates by prompt tokens. Its instances are thresholds.
 type tokens struct{}
 
-func (tokens) parse(parametersJSON []byte) (any, []*scorerv1.ParameterFault) {
+func (tokens) parse(parametersJSON []byte) (any, *parameters.Reader) {
 	r := parameters.Read(parametersJSON, tokensKey)
-	return r.Whole(tokensKey, 4194304, 1, 1<<40), r.Faults()
+	return r.Whole(tokensKey, 4194304, 1, 1<<40), r
 }
 
 func (tokens) rate(instance any, counts []int64, req *scorerv1.InferenceRequest, scores []float32) float32 {

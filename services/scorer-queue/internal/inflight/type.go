@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/pointsman/pointsman/internal/kit/parameters"
 	"github.com/pointsman/pointsman/internal/kit/roster"
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 )
 
 // Config is what a Type works with.
@@ -31,7 +32,7 @@ type Type struct {
 // rating is how a type turns counts into scores.
 type rating interface {
 	// parse reads the parameters of an instance.
-	parse(parametersJSON []byte) (instance any, faults []*scorerv1.ParameterFault)
+	parse(parametersJSON []byte) (instance any, read *parameters.Reader)
 	// rate fills in the scores of the candidates whose count is known, of whom there
 	// is one at least, and returns how many requests like this one make a point, 0 if
 	// that cannot be said.
@@ -56,8 +57,14 @@ func (t *Type) FollowsTables() bool { return true }
 
 // Parse implements scorer.Type.
 func (t *Type) Parse(parametersJSON []byte) (any, *scorerv1.InputNeeds, []*scorerv1.ParameterFault) {
-	instance, faults := t.rating.parse(parametersJSON)
-	return instance, nil, faults
+	instance, read := t.rating.parse(parametersJSON)
+	return instance, nil, read.Faults()
+}
+
+// EffectiveParameters implements scorer.ParameterTeller.
+func (t *Type) EffectiveParameters(parametersJSON []byte) []byte {
+	_, read := t.rating.parse(parametersJSON)
+	return read.Effective()
 }
 
 // Score implements scorer.Type.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/pointsman/pointsman/internal/kit/parameters"
 	"github.com/pointsman/pointsman/internal/kit/roster"
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 )
 
 const typeName = "context-length-aware"
@@ -71,13 +71,24 @@ func (t *Type) FollowsTables() bool { return true }
 
 // Parse implements scorer.Type.
 func (t *Type) Parse(parametersJSON []byte) (any, *scorerv1.InputNeeds, []*scorerv1.ParameterFault) {
-	r := parameters.Read(parametersJSON, "label", "enableFiltering")
-	in := &instance{label: r.Text("label", "llm-d.ai/context-length-range")}
+	label, read := parse(parametersJSON)
+	return &instance{label: label}, nil, read.Faults()
+}
+
+// EffectiveParameters implements scorer.ParameterTeller.
+func (t *Type) EffectiveParameters(parametersJSON []byte) []byte {
+	_, read := parse(parametersJSON)
+	return read.Effective()
+}
+
+func parse(parametersJSON []byte) (label string, r *parameters.Reader) {
+	r = parameters.Read(parametersJSON, "label", "enableFiltering")
+	label = r.Text("label", "llm-d.ai/context-length-range")
 	r.Flag("enableFiltering", false)
-	if in.label == "" {
+	if label == "" {
 		r.Fault("label", "must not be empty: it names the label that holds the range")
 	}
-	return in, nil, r.Faults()
+	return label, r
 }
 
 // Score implements scorer.Type.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/pointsman/pointsman/internal/kit/parameters"
-	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
 	"github.com/pointsman/pointsman/services/scorer-queue/internal/contrast"
 )
 
@@ -12,8 +11,8 @@ import (
 type comparison struct{}
 
 // parse finds no parameters.
-func (comparison) parse(parametersJSON []byte) (any, []*scorerv1.ParameterFault) {
-	return nil, parameters.Read(parametersJSON).Faults()
+func (comparison) parse(parametersJSON []byte) (any, *parameters.Reader) {
+	return nil, parameters.Read(parametersJSON)
 }
 
 func (comparison) rate(_ any, c *columns, scores []float32) float32 {

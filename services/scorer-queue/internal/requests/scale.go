@@ -38,10 +38,9 @@ func NewLoadAware(cfg Config) *Type {
 // scale rates by the distance to a threshold. Its instances are thresholds.
 type scale struct{}
 
-func (scale) parse(parametersJSON []byte) (any, []*scorerv1.ParameterFault) {
+func (scale) parse(parametersJSON []byte) (any, *parameters.Reader) {
 	r := parameters.Read(parametersJSON, thresholdKey)
-	threshold := r.Whole(thresholdKey, defaultThreshold, 1, mostThreshold)
-	return threshold, r.Faults()
+	return r.Whole(thresholdKey, defaultThreshold, 1, mostThreshold), r
 }
 
 func (scale) rate(instance any, c *columns, scores []float32) float32 {

@@ -7,9 +7,10 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/pointsman/pointsman/internal/kit/parameters"
 	"github.com/pointsman/pointsman/internal/kit/roster"
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 )
 
 // Config is how figures are judged.
@@ -36,7 +37,7 @@ type Type struct {
 // rating is how a type turns counts into scores.
 type rating interface {
 	// parse reads the parameters of an instance.
-	parse(parametersJSON []byte) (instance any, faults []*scorerv1.ParameterFault)
+	parse(parametersJSON []byte) (instance any, read *parameters.Reader)
 	// rate fills in the scores of the candidates whose expected count is known, of
 	// whom there is one at least, and returns how many requests make a point.
 	rate(instance any, c *columns, scores []float32) (requestsPerPoint float32)
@@ -86,8 +87,14 @@ func (t *Type) FollowsTables() bool { return true }
 
 // Parse implements scorer.Type.
 func (t *Type) Parse(parametersJSON []byte) (any, *scorerv1.InputNeeds, []*scorerv1.ParameterFault) {
-	instance, faults := t.rating.parse(parametersJSON)
-	return instance, nil, faults
+	instance, read := t.rating.parse(parametersJSON)
+	return instance, nil, read.Faults()
+}
+
+// EffectiveParameters implements scorer.ParameterTeller.
+func (t *Type) EffectiveParameters(parametersJSON []byte) []byte {
+	_, read := t.rating.parse(parametersJSON)
+	return read.Effective()
 }
 
 // Score implements scorer.Type.
