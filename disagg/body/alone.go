@@ -1,0 +1,84 @@
+package body
+
+import (
+	"bytes"
+
+	"github.com/pointsman/pointsman/internal/kit/jsonscan"
+)
+
+// between are the fields by which engines are told where to fetch a KV cache, or whom to
+// hand one to. Only those who divide requests may set them: from a client they would have
+// an engine call whomever the client names, or keep a cache for nobody.
+var between = [...]string{keyTransfer, keyHost, keyPort, keyRoom, keyMedia}
+
+// Alone makes the body for an engine that does everything by itself: the client's, without
+// what is between engines. It is true if there was any; else the body is as it came.
+func (o *Outline) Alone() (Body, bool) {
+	for _, name := range between {
+		if find(o.members, name) != nil {
+			c := changes{o: o}
+			c.apart()
+			return c.body(), true
+		}
+	}
+	return Body{parts: [][]byte{o.raw}, size: int64(len(o.raw))}, false
+}
+
+// apart drops what is between engines, but for what is named.
+func (c *changes) apart(but ...string) {
+	for _, name := range between {
+		kept := false
+		for _, b := range but {
+			kept = kept || b == name
+		}
+		if !kept {
+			c.drop(name)
+		}
+	}
+}
+
+// Several is true if the request makes more than one sequence: several answers, or several
+// prompts. With NIXL there is one KV cache to fetch, once, and each would fetch it.
+func (o *Outline) Several(a API) bool {
+	in := o.members
+	if a == Generate {
+		in = o.sampling
+	}
+	for i := range in {
+		m := &in[i]
+		switch {
+		case m.name == keyAnswers || m.name == keyBestOf:
+			if (m.kind == jsonscan.Number || m.kind == jsonscan.String) && string(o.raw[m.value:m.to]) != "1" {
+				return true
+			}
+		case m.name == keyPrompt && a == Completions && m.kind == jsonscan.ArrayBegin:
+			if several(o.raw[m.value:m.to]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// several is true for an array of more than one prompt. An array of numbers is one prompt.
+func several(array []byte) bool {
+	if !bytes.ContainsAny(array[1:], "\"[{") {
+		return false
+	}
+	var s jsonscan.Scanner
+	s.Reset(jsonscan.MaxDepth)
+	s.Feed(array)
+	for n := 0; s.Next(); {
+		t := &s.Token
+		if t.Depth != 1 || t.Ends() {
+			continue
+		}
+		if n++; n > 1 {
+			return true
+		}
+		if t.Begins() {
+			s.Skip()
+		}
+	}
+	return false
+}
