@@ -17,9 +17,11 @@ import (
 	"github.com/pointsman/pointsman/services/router/internal/decisions"
 	"github.com/pointsman/pointsman/services/router/internal/epconfig"
 	"github.com/pointsman/pointsman/services/router/internal/fanout"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/front/extproc"
 	"github.com/pointsman/pointsman/services/router/internal/front/grpcapi"
 	"github.com/pointsman/pointsman/services/router/internal/front/httpproxy"
+	"github.com/pointsman/pointsman/services/router/internal/inflight"
 	"github.com/pointsman/pointsman/services/router/internal/outcome"
 	"github.com/pointsman/pointsman/services/router/internal/prompt"
 	"github.com/pointsman/pointsman/services/router/internal/quarantine"
@@ -29,15 +31,7 @@ import (
 
 // Run runs a router until ctx ends.
 func Run(ctx context.Context, args []string, stdout io.Writer) error {
-	o, err := parse(args, stdout)
-	if err != nil {
-		return err
-	}
-	r, err := build(o)
-	if err != nil {
-		return err
-	}
-	return r.run(ctx, stdout)
+	return RunWith(ctx, args, stdout)
 }
 
 // router is all parts of a router.
@@ -48,12 +42,14 @@ type router struct {
 	roster     *roster.Roster
 	follower   *follower.Follower
 	scorers    *remote.Set
+	embedded   []bound
 	ledger     *outcome.Ledger
+	inflight   *inflight.Counts // nil: no Redis is configured
 	quarantine *quarantine.Quarantine
 	gate       *admission.Gate
 	scheduler  *route.Scheduler
-	cheap      *route.Scheduler // decides without scorers where there is no time for them
 	config     *configuration
+	engines    engineNotes
 	decisions  *decisions.Log
 	proxy      *httpproxy.Proxy
 	extProc    *extproc.Server
@@ -78,6 +74,10 @@ func (r *router) buildState() (err error) {
 	if r.tel, err = telemetry.New("router", "", o.Telemetry, os.Stderr); err != nil {
 		return err
 	}
+	r.tel.Health.Set("endpoints", errNoEndpoints)
+	for _, n := range o.notes {
+		r.tel.Log.Info("a flag of other endpoint pickers is not needed", "flag", n.flag, "instead", n.instead)
+	}
 	if r.bus, err = bus.New(o.NATS, o.Pool, bus.NewPublisherID("router"), r.tel); err != nil {
 		return err
 	}
@@ -90,20 +90,38 @@ func (r *router) buildState() (err error) {
 	if r.quarantine, err = quarantine.New(quarantine.DefaultConfig(), r.roster.Now); err != nil {
 		return err
 	}
+	r.quarantine.Limit(func(id roster.ID) int64 {
+		snap := r.roster.Snapshot()
+		if pos, there := snap.Table.Position(id); there {
+			return snap.InFlight(pos)
+		}
+		return 0
+	})
 	r.roster.OnTable(r.quarantine.Retain)
+	r.engines.log = r.tel.Log
+	r.roster.OnTable(func(_, after *roster.Table) { r.engines.look(r.scheduler.Config(), after) })
 	return nil
 }
 
 // buildRouting makes what decides.
 func (r *router) buildRouting() (err error) {
 	o := r.options
-	if r.scorers, err = remote.New(o.Scorers, remote.Deps{Roster: r.roster, RouterID: r.bus.PublisherID()}, r.tel); err != nil {
+	embedded, err := r.embed()
+	if err != nil {
+		return err
+	}
+	if r.scorers, err = remote.New(o.Scorers, remote.Deps{Roster: r.roster, RouterID: r.bus.PublisherID(), Embedded: embedded}, r.tel); err != nil {
 		return err
 	}
 	if r.ledger, err = outcome.New(r.roster, r.bus, reports{r.scorers}, r.tel); err != nil {
 		return err
 	}
+	r.ledger.HurryFor(r.follower.Routers)
 	r.scorers.SendPending(r.ledger)
+	counts, err := r.countInFlight()
+	if err != nil {
+		return err
+	}
 	fan, err := fanout.New(fanout.Config{Timeout: o.Scoring.Timeout.D()}, r.tel.Tracer)
 	if err != nil {
 		return err
@@ -113,31 +131,53 @@ func (r *router) buildRouting() (err error) {
 		return err
 	}
 	r.scheduler, err = route.NewScheduler(route.Deps{
-		Roster: r.roster, Pool: o.Pool, Fan: fan, Ledger: r.ledger, Quarantine: r.quarantine, Observer: seen, Admitter: r.gate, FanTimeout: o.Scoring.Timeout.D(), OtherRouters: r.follower.Routers, Hearing: r.follower.Hearing,
+		Roster: r.roster, Pool: o.Pool, Fan: fan, Ledger: r.ledger, Quarantine: r.quarantine, Observer: seen, Admitter: r.gate, Counts: counts, OtherRouters: r.follower.Routers, Hearing: r.follower.Hearing,
 	})
 	if err != nil {
-		return err
-	}
-	// What decides in a hurry is admitted, seen and counted alike; it only asks nobody.
-	if r.cheap, err = route.NewScheduler(route.Deps{
-		Roster: r.roster, Pool: o.Pool, Fan: extproc.NoScores{}, Ledger: r.ledger, Quarantine: r.quarantine, Observer: seen, Admitter: r.gate,
-	}); err != nil {
 		return err
 	}
 	r.config, err = newConfiguration(r.bus.PublisherID(), o.origin, r.loadConfiguration, r.useConfiguration, r.tel)
 	return err
 }
 
+// countInFlight makes what counts requests over all routers; nil if no Redis is
+// configured.
+func (r *router) countInFlight() (route.Counts, error) {
+	o := r.options
+	if !o.Redis.Redis.Enabled() {
+		return nil, nil
+	}
+	counts, err := inflight.New(o.Redis, o.Pool, r.bus.PublisherID(), r.tel)
+	if err != nil {
+		return nil, err
+	}
+	r.inflight = counts
+	r.ledger.CountIn(counts)
+	r.roster.OnTable(counts.Retain)
+	return counts, nil
+}
+
 // loadConfiguration makes a configuration of a text.
 func (r *router) loadConfiguration(source string, text []byte) (*epconfig.Loaded, error) {
 	r.scorers.Loading()
-	return epconfig.Load(source, text, epconfig.Deps{Scorers: r.scorers})
+	loaded, err := load(source, text, r.scorers)
+	if err != nil {
+		return nil, err
+	}
+	loaded.Warnings = r.options.aboutRedis(source, text, loaded.Warnings)
+	return loaded, nil
 }
 
 // useConfiguration makes all further requests go by a configuration.
 func (r *router) useConfiguration(l *epconfig.Loaded) {
 	r.scheduler.Use(l.Config)
-	r.cheap.Use(l.Config)
+	r.engines.look(l.Config, r.roster.Snapshot().Table)
+	switch {
+	case r.inflight != nil:
+		r.inflight.Use(l.Config)
+	case inflight.Wanted(l.Config):
+		r.tel.Log.Warn("a picker goes by the requests in flight over all routers, but redis.address is not set: it goes by what this router has heard of")
+	}
 }
 
 // buildFronts makes what callers talk to.
@@ -146,9 +186,11 @@ func (r *router) buildFronts() (err error) {
 	if r.proxy, err = httpproxy.New(r.scheduler, r.roster, r.quarantine, r.tel, o.Listen.HTTP); err != nil {
 		return err
 	}
+	salt := edge.NewSalter(o.CacheSalt)
 	r.proxy.Heed(r.gate)
+	r.proxy.Salt(salt)
 	if r.extProc, err = extproc.New(extproc.Deps{
-		Decider: r.scheduler, Cheap: r.cheap, Roster: r.roster, Quarantine: r.quarantine, Objectives: r.gate, Rewrite: r.gate.Rewrite, Telemetry: r.tel,
+		Decider: r.scheduler, Roster: r.roster, Quarantine: r.quarantine, Objectives: r.gate, Rewrite: r.gate.Rewrite, Salt: salt, Telemetry: r.tel,
 	}, o.Listen.ExtProc); err != nil {
 		return err
 	}
@@ -179,18 +221,25 @@ func (r *router) run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	g := run.NewGroup(r.tel.Log)
-	g.StopTimeout = r.options.DrainDelay.D() + r.options.Listen.HTTP.DrainTimeout.D() + 15*time.Second
+	l := &r.options.Listen
+	g.StopTimeout = r.options.DrainDelay.D() + max(l.HTTP.DrainTimeout, l.ExtProc.DrainTimeout, l.GRPC.DrainTimeout).D() + 15*time.Second
 	g.Add("admin", r.tel.Part(stdout))
+	// Probes are answered while endpoints are waited for, and while streams come to their end.
+	g.Add("ext_proc health", r.extProc.HealthPart(stdout))
 	g.Add("scorers", r.scorers.Part())
+	if r.inflight != nil {
+		g.Add("redis", r.inflight.ClientPart())
+		g.Add("requests in flight", r.inflight.Part())
+	}
 	g.Add("configuration", r.config.part)
 	g.Add("grpc", r.grpc.Part(stdout))
 	g.Add("nats", r.bus.Part())
 	g.Add("roster", r.follower.Part())
+	r.addEmbedded(g)
 	g.Add("ledger", r.ledger.Part())
 	g.Add("leases", r.endLeases)
 	g.Add("endpoints", r.awaitEndpoints)
 	g.Add("ext_proc", extProc)
-	g.Add("ext_proc health", r.extProc.HealthPart(stdout))
 	g.Add("http", r.proxy.Part(stdout))
 	g.Add("drain", r.drain)
 	return g.Run(ctx)
@@ -205,7 +254,8 @@ func (r *router) endLeases(ctx context.Context, ready func()) error {
 }
 
 // awaitEndpoints is ready once an endpoint table is known: before that, no request
-// could be served.
+// could be served. It is so once: a pool that is scaled to zero later is served by a
+// router that says so (503), because one that is not ready could not even do that.
 func (r *router) awaitEndpoints(ctx context.Context, ready func()) error {
 	poll, remind := time.NewTicker(10*time.Millisecond), time.NewTicker(5*time.Second)
 	defer poll.Stop()
@@ -219,10 +269,13 @@ func (r *router) awaitEndpoints(ctx context.Context, ready func()) error {
 			r.tel.Log.Warn("no endpoints are known yet; is a metrics-collector of this pool running?", "pool", r.options.Pool)
 		}
 	}
+	r.tel.Health.Set("endpoints", nil)
 	ready()
 	<-ctx.Done()
 	return nil
 }
+
+var errNoEndpoints = errors.New("no endpoint was known yet; a metrics-collector of this pool tells of them")
 
 // drain is the first to stop: the router says that it is not ready, and goes on for
 // as long as those who send to it need to notice.

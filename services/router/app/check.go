@@ -3,11 +3,13 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 
 	routerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/router/v1"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
 	"github.com/pointsman/pointsman/services/router/internal/epconfig"
 	"github.com/pointsman/pointsman/services/router/internal/remote"
+	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
 // CheckConfig loads an EndpointPickerConfig as a router would, without one. Scorer
@@ -30,7 +32,7 @@ func (r *router) checkConfig(source string, text []byte) *routerv1.CheckConfigRe
 }
 
 func checked(source string, text []byte, scorers epconfig.Scorers) *routerv1.CheckConfigResponse {
-	loaded, err := epconfig.Load(source, text, epconfig.Deps{Scorers: scorers})
+	loaded, err := load(source, text, scorers)
 	if err != nil {
 		var faults epconfig.Faults
 		if !errors.As(err, &faults) {
@@ -57,6 +59,9 @@ func plugins(l *epconfig.Loaded) []*routerv1.ConfigPlugin {
 	uses := map[string][]*routerv1.ProfileUse{}
 	for _, p := range l.Config.Profiles {
 		for _, f := range p.Filters {
+			if slices.ContainsFunc(p.Scorers, func(s route.Scorer) bool { return s.Plugin == f.Name() }) {
+				continue // one plug-in, named once: it scores, and filters besides
+			}
 			uses[f.Name()] = append(uses[f.Name()], &routerv1.ProfileUse{Profile: p.Name})
 		}
 		for _, s := range p.Scorers {

@@ -3,7 +3,6 @@ package app
 import (
 	"errors"
 	"fmt"
-	"net"
 
 	"github.com/pointsman/pointsman/internal/kit/bus"
 	"github.com/pointsman/pointsman/internal/kit/conf"
@@ -11,8 +10,10 @@ import (
 	"github.com/pointsman/pointsman/internal/kit/rpc"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
 	"github.com/pointsman/pointsman/services/router/internal/fanout"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/front/extproc"
 	"github.com/pointsman/pointsman/services/router/internal/front/httpproxy"
+	"github.com/pointsman/pointsman/services/router/internal/inflight"
 	"github.com/pointsman/pointsman/services/router/internal/remote"
 )
 
@@ -26,18 +27,20 @@ type Config struct {
 	Listen ListenConfig `yaml:"listen"`
 	// NATS is where the state of endpoints and picks is shared.
 	NATS bus.Config `yaml:"nats"`
-	// Redis is where counts are shared by plug-ins that ask for it; none of those
-	// in this version does, so the address is checked and nothing else.
-	Redis RedisConfig `yaml:"redis"`
+	// Redis is where requests in flight are counted over all routers. It is asked only
+	// while a picker is in use that goes by that (global-least-request-picker).
+	Redis inflight.Config `yaml:"redis"`
 	// Scorers is, at the top level, who is asked: scorers, scorerWait, …
 	Scorers remote.Config `yaml:",inline"`
 	// Scoring says how long scorers are waited for.
 	Scoring ScoringConfig `yaml:"scoring"`
+	// CacheSalt keeps tenants apart in the engines' prefix caches. Default: off.
+	CacheSalt edge.SaltConfig `yaml:"cacheSalt"`
 	// Roster says which figures are believed.
 	Roster RosterConfig `yaml:"roster"`
 	// DrainDelay is how long the router goes on taking requests after it has said that
 	// it is not ready. Default 0. Set it to the time that a load balancer needs to
-	// notice. Open requests then have listen.http.drainTimeout to end.
+	// notice. Open requests then have the drainTimeout of their listener to end.
 	DrainDelay conf.Duration `yaml:"drainDelay"`
 	// Telemetry is, at the top level, log, admin port and traces.
 	Telemetry telemetry.Config `yaml:",inline"`
@@ -53,12 +56,6 @@ type ListenConfig struct {
 	ExtProc extproc.Config `yaml:"extProc"`
 	// GRPC is RouterService: picks, explanations, the command line. Default ":9004".
 	GRPC rpc.ServerConfig `yaml:"grpc"`
-}
-
-// RedisConfig says where Redis is.
-type RedisConfig struct {
-	// Address is "host:port". Default none.
-	Address string `yaml:"address"`
 }
 
 // ScoringConfig is the budget of scoring.
@@ -85,6 +82,7 @@ func DefaultConfig() Config {
 			GRPC:    rpc.DefaultServerConfig(":9004"),
 		},
 		NATS:      bus.DefaultConfig(),
+		Redis:     inflight.DefaultConfig(),
 		Scorers:   remote.DefaultConfig(),
 		Scoring:   ScoringConfig{Timeout: conf.Duration(fanout.DefaultConfig().Timeout)},
 		Roster:    RosterConfig{StalenessLimit: conf.Duration(roster.DefaultConfig().StalenessLimit)},
@@ -98,11 +96,6 @@ func (c Config) Validate() error {
 	if c.Pool == "" {
 		errs = append(errs, errors.New("pool: must not be empty"))
 	}
-	if a := c.Redis.Address; a != "" {
-		if _, _, err := net.SplitHostPort(a); err != nil {
-			errs = append(errs, fmt.Errorf("redis.address: must be HOST:PORT, not %q", a))
-		}
-	}
 	for _, d := range []struct {
 		key string
 		conf.Duration
@@ -114,6 +107,6 @@ func (c Config) Validate() error {
 	if c.DrainDelay < 0 {
 		errs = append(errs, fmt.Errorf("drainDelay: must not be below zero, not %v", c.DrainDelay))
 	}
-	return errors.Join(append(errs, conf.Prefix("listen.grpc", c.Listen.GRPC.Validate()), conf.Prefix("nats", c.NATS.Validate()),
-		c.Scorers.Validate(), conf.Prefix("listen.http", c.Listen.HTTP.Validate()), conf.Prefix("listen.extProc", c.Listen.ExtProc.Validate()), c.Telemetry.Validate())...)
+	return errors.Join(append(errs, conf.Prefix("listen.grpc", c.Listen.GRPC.Validate()), conf.Prefix("nats", c.NATS.Validate()), conf.Prefix("redis", c.Redis.Validate()),
+		c.Scorers.Validate(), conf.Prefix("cacheSalt", c.CacheSalt.Validate()), conf.Prefix("listen.http", c.Listen.HTTP.Validate()), conf.Prefix("listen.extProc", c.Listen.ExtProc.Validate()), c.Telemetry.Validate())...)
 }

@@ -54,14 +54,14 @@ func newConfigMetrics(meter metric.Meter, c *configuration) (*configMetrics, err
 			good = 1
 		}
 		o.ObserveFloat64(ok, good)
-		o.ObserveInt64(info, 1, metric.WithAttributes(attribute.String("source", c.origin.source), attribute.String("digest", digest(c.inUse.Effective))))
+		o.ObserveInt64(info, 1, metric.WithAttributes(attribute.String("source", c.origin.source), attribute.String("digest", digest(c.inUse.Given))))
 		return nil
 	}, at, ok, info)
 	return m, errs[4]
 }
 
-// digest names an effective configuration.
-func digest(effective []byte) string { return fmt.Sprintf("%016x", xxhash.Sum64(effective)) }
+// digest names a configuration, as it was given.
+func digest(given []byte) string { return fmt.Sprintf("%016x", xxhash.Sum64(given)) }
 
 func (m *configMetrics) count(result string) {
 	m.reloads.Add(context.Background(), 1, metric.WithAttributes(attribute.String("result", result)))

@@ -38,6 +38,13 @@ func (anyScorer) Resolve(_, typ string, _ []byte) (string, any, bool, []string, 
 	return "scorer-queue", nil, false, nil, nil
 }
 
+// lengthScorer serves context-length-aware, which filters in the router besides.
+type lengthScorer struct{ anyScorer }
+
+func (lengthScorer) Resolve(string, string, []byte) (string, any, bool, []string, error) {
+	return "scorer-queue", nil, false, nil, nil
+}
+
 // numbered is a configuration in which everything says which one it is.
 func numbered(n int) []byte {
 	return fmt.Appendf(nil, `apiVersion: inference.networking.x-k8s.io/v1alpha1
@@ -366,6 +373,19 @@ func TestCheckedTellsAll(t *testing.T) {
 	p := good.GetPlugins()[1]
 	if p.GetService() != "scorer-queue" || p.GetProfiles()[0].GetWeight() != -7 || p.GetProfiles()[0].GetProfile() != "profile-7" || p.GetRole() != "scorer" {
 		t.Errorf("plug-in %v", p)
+	}
+	both := checked("a.yaml", []byte(`apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- {type: context-length-aware, parameters: {enableFiltering: true}}
+schedulingProfiles:
+- {name: default, plugins: [{pluginRef: context-length-aware, weight: 3}]}
+`), lengthScorer{})
+	if len(both.GetFaults()) != 0 {
+		t.Fatal(both.GetFaults())
+	}
+	if uses := both.GetPlugins()[0].GetProfiles(); len(uses) != 1 || uses[0].GetWeight() != 3 {
+		t.Errorf("a scorer that filters too is used as %v", uses)
 	}
 	bad := checked("a.yaml", []byte("kind: x\nplugins: 5\n"), anyScorer{})
 	if len(bad.GetFaults()) != 3 || bad.GetFaults()[1].GetLine() != 1 || bad.GetFaults()[2].GetColumn() != 10 || bad.GetEffectiveText() != "" {

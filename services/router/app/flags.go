@@ -9,7 +9,9 @@ import (
 	"os"
 
 	"github.com/pointsman/pointsman/internal/kit/conf"
+	"github.com/pointsman/pointsman/internal/kit/redis"
 	"github.com/pointsman/pointsman/internal/kit/run"
+	"github.com/pointsman/pointsman/internal/kit/scorersvc"
 	"github.com/pointsman/pointsman/internal/kit/watch"
 	"github.com/pointsman/pointsman/services/router/internal/epconfig"
 )
@@ -17,7 +19,10 @@ import (
 // options is what the command line says.
 type options struct {
 	Config
-	origin origin // of the EndpointPickerConfig
+	origin   origin                 // of the EndpointPickerConfig
+	notes    []flagNote             // of flags that are taken and do nothing
+	within   []scorersvc.Embeddable // scorers that can be asked in this process
+	ownRedis redis.Config           // by the settings alone: a configuration of Higress's adds to it
 }
 
 // parse reads flags and settings. The flags of the Inference Gateway's endpoint
@@ -28,7 +33,7 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	pool := fs.String("pool", "", "`name` of the pool of endpoints; the same as --set pool=NAME")
 	poolName := fs.String("poolName", "", "`name` of the InferencePool; names the pool, as --pool does")
 	namespace := fs.String("poolNamespace", "", "`namespace` of the InferencePool; the pool is then named NAMESPACE/NAME")
-	file := fs.String("configFile", "", "`file` with the EndpointPickerConfig; changes are taken into use, see --configReload")
+	file := fs.String("configFile", "", "`file` with the EndpointPickerConfig, or with a configuration of Higress's ai-load-balancer; changes are taken into use, see --configReload")
 	text := fs.String("configText", "", "EndpointPickerConfig as `text`")
 	reload := fs.Bool("configReload", true, "take a changed --configFile into use while running, also on SIGHUP; false: only at the start")
 	gateway := gatewayFlags(fs)
@@ -38,7 +43,7 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	if err := conf.ParseFlags(fs, args, stdout); err != nil {
 		return nil, err
 	}
-	o := &options{Config: DefaultConfig()}
+	o := &options{Config: DefaultConfig(), notes: gateway.notes}
 	if err := conf.Load(settings.File, append(settings.Sets, gateway.sets...), &o.Config); err != nil {
 		if text, readErr := os.ReadFile(settings.File); readErr == nil && bytes.Contains(text, []byte("EndpointPickerConfig")) {
 			return nil, run.UsageError{Err: fmt.Errorf("--config %s is an EndpointPickerConfig: give it by --configFile", settings.File)}
@@ -51,6 +56,7 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	if err := o.readText(*file, *text, *reload); err != nil {
 		return nil, err
 	}
+	o.takeRedis()
 	return o, nil
 }
 

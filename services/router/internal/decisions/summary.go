@@ -29,6 +29,11 @@ type Summary struct {
 	// Endpoint is the pick, nil if there is none; Fallbacks come after it.
 	Endpoint  *roster.Endpoint
 	Fallbacks []*roster.Endpoint
+	// Disaggregation, Stages and Skipped are what route.Plan says; empty without one.
+	// SendTo is where the request goes, if not to Endpoint's own address.
+	Disaggregation, SendTo string
+	Stages                 []Stage
+	Skipped                []route.Skip
 	// Err says why there is no pick.
 	Err string
 	// DryRun is true if nothing was reserved.
@@ -49,6 +54,14 @@ type Profile struct {
 	Scorers []Scorer
 	// Err says why it came to nothing.
 	Err string
+}
+
+// Stage is what is kept of a stage that other endpoints do.
+type Stage struct {
+	// Name and Profile are the stage's and that of the profile that picked.
+	Name, Profile string
+	// Endpoints do the work, and Fallbacks come after them.
+	Endpoints, Fallbacks []*roster.Endpoint
 }
 
 // Scorer is what is kept of one scorer's part.
@@ -78,7 +91,26 @@ func Summarise(d *route.Decision) *Summary {
 	for i, r := range d.Results {
 		s.Profiles[i] = summariseProfile(d, r)
 	}
+	s.plan(d)
 	return s
+}
+
+// plan keeps what other endpoints do.
+func (s *Summary) plan(d *route.Decision) {
+	p := d.Plan
+	if p == nil {
+		return
+	}
+	if to := d.AddressOf(d.Endpoint); to != d.Endpoint.Address {
+		s.SendTo = to
+	}
+	if len(p.Stages)+len(p.Skipped) > 0 {
+		s.Disaggregation, s.Skipped = p.Type(), p.Skipped
+	}
+	for i := range p.Stages {
+		g := &p.Stages[i]
+		s.Stages = append(s.Stages, Stage{g.Name, g.Result.Profile.Name, g.Endpoints[:g.Picked:g.Picked], g.Endpoints[g.Picked:]})
+	}
 }
 
 // maxPath is how much of a path is kept.

@@ -33,6 +33,7 @@ func TestLoaderCases(t *testing.T) {
 		// The row accepts it; the documentation says that the two lines are constant.
 		{"D3 no apiVersion and kind", strings.TrimPrefix(queue, head), want{errs: []string{`apiVersion: is missing; write "apiVersion: inference.networking.x-k8s.io/v1alpha1"`, `kind: is missing; write "kind: EndpointPickerConfig"`}}},
 		{"D3 wrong version", strings.Replace(queue, "v1alpha1", "v1", 1), want{errs: []string{"epp.yaml:1:13: apiVersion: must be inference.networking.x-k8s.io/v1alpha1 or llm-d.ai/v1alpha1"}}},
+		{"D3 empty kind", strings.Replace(queue, "EndpointPickerConfig", "''", 1), want{errs: []string{`epp.yaml:2:7: kind: must be EndpointPickerConfig, not ""`}}},
 		{"D3 wrong kind", strings.Replace(queue, "EndpointPickerConfig", "InferencePool", 1), want{errs: []string{`epp.yaml:2:7: kind: must be EndpointPickerConfig, not "InferencePool"`}}},
 		// Unknown to the oldest loader, known since; metadata is unknown to all.
 		{"D5 featureGates", queue + "featureGates: []\n", want{check: good}},
@@ -148,10 +149,13 @@ func TestLoaderRules(t *testing.T) {
 		{"ref to a type that is not declared", queue + profileOf("  - pluginRef: low-queue-filter\n"), want{errs: []string{"which must be declared in plugins first"}}},
 		{"B111 unknown type", head + "plugins:\n- type: custom-scorer\n", want{errs: []string{`unknown plug-in type: no scorer serves type "custom-scorer"`}}},
 		{"B111 unknown type, near one of the router's", head + "plugins:\n- type: low-queu-filter\n", want{errs: []string{`unknown plug-in type "low-queu-filter"; did you mean low-queue-filter?`}}},
-		{"a type whose service may not have been reached", head + "plugins:\n- type: acme-carbon\n", want{errs: []string{"not reached: acme; filters, pickers and handlers: by-label, by-label-selector, "}}},
-		{"type of a newer picker", head + "plugins:\n- type: disagg-profile-handler\n", want{errs: []string{`plug-in type "disagg-profile-handler" (profile handler) of newer endpoint pickers is not here yet`}}},
+		{"a type whose service may not have been reached", head + "plugins:\n- type: acme-carbon\n", want{errs: []string{"not reached: acme; what the router has: always-disagg-multimodal-decider, always-disagg-pd-decider, by-label, by-label-selector, "}}},
+		{"type of a newer picker", head + "plugins:\n- type: latency-slo-admitter\n", want{errs: []string{`plug-in type "latency-slo-admitter" (admission plug-in) of newer endpoint pickers is not here yet`}}},
 		{"a newer type that a service offers", head + "plugins:\n- type: running-requests-size-scorer\n", want{check: shaped("default: | running-requests-size-scorer×1 | max-score-picker(1)")}},
 		{"name is a number", head + "plugins:\n- type: queue-scorer\n  name: 5\n", want{errs: []string{"plugins[0].name: must be a text, not the number 5; put it in quotes"}}},
+		{"a text tagged as a truth value", head + "plugins:\n- type: by-label\n  parameters: {label: a, allowsNoLabel: !!bool maybe}\n", want{errs: []string{`parameters.allowsNoLabel: must be true or false, not the truth value maybe`}}},
+		{"a text tagged as a truth value, for a scorer", head + "plugins:\n- type: acme-odd\n  parameters: {a: !!bool 'true,\"b\":1'}\n", want{errs: []string{`plugins[0].parameters.a: "true,\"b\":1" is neither true nor false`}}},
+		{"a list among texts", head + "plugins:\n- type: by-label\n  parameters: {label: a, validValues: [[b]]}\n", want{errs: []string{"plugins[0].parameters.validValues[0]: must be a text, not a list"}}},
 		{"plug-in is no mapping", head + "plugins:\n- queue-scorer\n", want{errs: []string{`plugins[0]: must be a mapping of fields, not the text "queue-scorer"`}}},
 		{"text is a list", "- a\n", want{errs: []string{"must be a mapping of fields, not a list"}}},
 		{"text is a word", "hello", want{errs: []string{"must be a mapping of fields"}}},

@@ -3,7 +3,8 @@
 //
 // It promises that a text which loads says what will happen: an unknown field, type,
 // parameter or reference is an error, whatever is filled in or has no effect is
-// said, and Loaded.Effective is the configuration with nothing left out. All faults
+// said, and Loaded.Effective is the configuration with nothing left out, the defaults
+// of scorers included, as far as those tell. All faults
 // of a text are reported at once, each with its line and column and with what was
 // probably meant.
 //

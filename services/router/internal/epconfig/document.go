@@ -91,7 +91,8 @@ func (r *report) constant(m *mapping, key string, values ...string) {
 		r.fault(m.node, key, "is missing; write %q", key+": "+values[0])
 		return
 	}
-	if got := r.text(n, key); got != "" && !slices.Contains(values, got) {
+	faults := len(r.faults)
+	if got := r.text(n, key); len(r.faults) == faults && !slices.Contains(values, got) {
 		r.fault(n, key, "must be %s, not %q", strings.Join(values, " or "), got)
 	}
 }

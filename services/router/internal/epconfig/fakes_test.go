@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pointsman/pointsman/internal/kit/conf"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
@@ -24,12 +25,12 @@ func (b badParameter) ParameterKey() string { return b.key }
 
 func (*scorers) Types() []string {
 	return []string{
-		"queue-scorer", "kv-cache-scorer", "kv-cache-utilization-scorer", "prefix-cache-scorer", "lora-affinity-scorer", "running-requests-size-scorer", "context-length-aware", "session-affinity-scorer", "no-hit-lru-scorer",
+		"queue-scorer", "kv-cache-scorer", "kv-cache-utilization-scorer", "prefix-cache-scorer", "lora-affinity-scorer", "running-requests-size-scorer", "context-length-aware", "session-affinity-scorer", "no-hit-lru-scorer", "acme-odd",
 	}
 }
 
-func (s *scorers) Resolve(name, typ string, parameters []byte) (service string, asked any, failClosed bool, warnings []string, err error) {
-	if near := nearest(typ, s.Types(), 1); !slices.Contains(s.Types(), typ) {
+func (s *scorers) Resolve(name, typ string, parameters []byte) (service string, ask any, failClosed bool, warnings []string, err error) {
+	if near := conf.Near(typ, s.Types(), 1); !slices.Contains(s.Types(), typ) {
 		return "", nil, false, nil, fmt.Errorf("no scorer serves type %q%s; not reached: acme", typ, strings.Join(append([]string{""}, near...), "; did you mean "))
 	}
 	if s.got == nil {
@@ -61,7 +62,27 @@ func (s *scorers) Resolve(name, typ string, parameters []byte) (service string, 
 	if typ == "lora-affinity-scorer" {
 		warnings = []string{"no endpoint has adapters"}
 	}
-	return "service-of-" + typ, name, typ == "kv-cache-scorer", warnings, nil
+	return "service-of-" + typ, asked{name, comesTo(typ, parameters)}, typ == "kv-cache-scorer", warnings, nil
+}
+
+// asked is what the fake has the router ask.
+type asked struct{ name, comesTo string }
+
+func (a asked) EffectiveParameters() []byte { return []byte(a.comesTo) }
+
+// comesTo fills in the one default that the fake's types have.
+func comesTo(typ string, parameters []byte) string {
+	values := objectOf(parameters)
+	switch {
+	case typ == "lora-affinity-scorer":
+		return "" // does not tell
+	case typ == PrefixScorerType && values["hashBlockSize"] == nil && values["blockSizeTokens"] == nil:
+		inner := strings.TrimSuffix(strings.TrimPrefix(string(parameters), "{"), "}")
+		return "{" + strings.Join(slices.DeleteFunc([]string{`"hashBlockSize":64`, inner}, func(s string) bool { return s == "" }), ",") + "}"
+	case len(parameters) == 0:
+		return "{}"
+	}
+	return string(parameters)
 }
 
 // head is the two constant lines.

@@ -56,7 +56,8 @@ func (f Faults) Error() string {
 type report struct {
 	source                  string
 	faults, warnings, infos []Notice
-	steps                   int
+	steps                   int // values looked at
+	compared                int // names that misspelt ones were compared with
 }
 
 // Limits of what is followed: aliases make large things of small texts.

@@ -6,11 +6,14 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/pointsman/pointsman/services/router/internal/profile"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
-// instantiate makes every plug-in of the text, in order.
+// instantiate makes every plug-in of the text, in order, and profile handlers last: they
+// may name others, wherever those stand.
 func (l *loader) instantiate() {
+	var handlers []func()
 	for _, e := range l.doc.plugins {
 		in := &instance{entry: e, name: e.name, typ: e.typ}
 		if first := l.byName[e.name]; first != nil {
@@ -19,16 +22,29 @@ func (l *loader) instantiate() {
 		}
 		l.byName[e.name] = in
 		l.instances = append(l.instances, in)
-		before := len(l.faults)
-		if t, ok := l.deps.Registry.Type(e.typ); ok {
-			l.local(in, t)
-			if t.Scores && !in.faulty {
+		t, local := l.deps.Registry.Type(e.typ)
+		made := func() {
+			before := len(l.faults)
+			switch {
+			case !local:
 				l.remote(in)
+			default:
+				l.local(in, t)
+				if t.Scores && !in.faulty {
+					l.remote(in)
+				}
 			}
-		} else {
-			l.remote(in)
+			in.faulty = in.faulty || len(l.faults) > before
 		}
-		in.faulty = in.faulty || len(l.faults) > before
+		if local && t.Role == RoleHandler {
+			in.role = RoleHandler
+			handlers = append(handlers, made)
+			continue
+		}
+		made()
+	}
+	for _, made := range handlers {
+		made()
 	}
 }
 
@@ -40,7 +56,7 @@ func (l *loader) unknownType(e *pluginEntry, scorerTypes []string, err error) {
 		t, _ := l.deps.Registry.Type(name)
 		return t.Role == RoleElsewhere
 	})
-	near := nearest(e.typ, append(slices.Clone(own), scorerTypes...), 3)
+	near := l.near(e.typ, append(slices.Clone(own), scorerTypes...), 3)
 	hint := ""
 	if len(near) > 0 {
 		hint = "; nearest here: " + strings.Join(near, ", ")
@@ -61,7 +77,7 @@ func (l *loader) unknownType(e *pluginEntry, scorerTypes []string, err error) {
 		l.fault(e.typeAt, at, "unknown plug-in type: %v", err)
 		return
 	}
-	l.fault(e.typeAt, at, "unknown plug-in type: %v; filters, pickers and handlers: %s", err, strings.Join(own, ", "))
+	l.fault(e.typeAt, at, "unknown plug-in type: %v; what the router has: %s", err, strings.Join(own, ", "))
 }
 
 // local makes an instance of one of the router's own types.
@@ -77,13 +93,16 @@ func (l *loader) local(in *instance, t *Type) {
 	}
 	if t.Role == RoleElsewhere {
 		l.info(e.node, e.path, "%s is not needed here: %s", t.Name, strings.TrimPrefix(t.Summary, "Accepted and not needed: "))
-		if e.params != nil {
+		if e.params != nil && l.mapping(e.params, e.path+".parameters") != nil {
 			l.warn(e.params, e.path+".parameters", "have no effect here")
 		}
 		return
 	}
 	p := l.params(e, t)
-	p.filters = l.filterNamed
+	p.filters, p.deciders, p.declares = l.filterNamed, l.deciderNamed, func(name string) bool { return l.byName[name] != nil }
+	for _, e := range l.doc.profiles {
+		p.profiles = append(p.profiles, e.name)
+	}
 	made, err := t.New(in.name, p)
 	if err != nil {
 		p.Fault(nil, "", "%v", err)
@@ -103,7 +122,7 @@ func (l *loader) filterNamed(at *yaml.Node, path, name string) route.Filter {
 	case in == nil && declared:
 		l.fault(at, path, "plug-in %q is declared below; a decision tree may only refer to plug-ins declared before it", name)
 	case in == nil:
-		l.fault(at, path, "there is no plug-in %q%s", name, didYouMean(name, l.names()))
+		l.fault(at, path, "there is no plug-in %q%s", name, l.didYouMean(name, l.names()))
 	case in.faulty:
 		// Its own fault is reported; that of the tree would be noise.
 	default:
@@ -121,6 +140,27 @@ func (l *loader) filterNamed(at *yaml.Node, path, name string) route.Filter {
 			return nil
 		}
 		l.fault(at, path, "plug-in %q is a %s, and only filters may stand in a decision tree", name, in.role)
+	}
+	return nil
+}
+
+// deciderNamed finds the decider about a stage that a profile handler names; nil after
+// reporting why there is none.
+func (l *loader) deciderNamed(at *yaml.Node, path, name, stage string) profile.Decider {
+	in := l.byName[name]
+	switch {
+	case in == nil:
+		l.fault(at, path, "there is no plug-in %q%s", name, l.didYouMean(name, l.names()))
+	case in.role != RoleDecider:
+		l.fault(at, path, "plug-in %q is a %s and cannot decide about stages", name, in.role)
+	case stageOf(in.typ) != stage:
+		l.fault(at, path, "%s decides about stage %s, not %s", in.typ, stageOf(in.typ), stage)
+	default:
+		in.used = true
+		if d, ok := in.plugin.(profile.Decider); ok {
+			return d
+		}
+		// Its own fault is reported.
 	}
 	return nil
 }
@@ -169,6 +209,9 @@ func (l *loader) remote(in *instance) {
 		l.fault(node, where, "%v", fault)
 	}
 	in.scorer = route.Scorer{Plugin: e.name, Type: e.typ, Service: service, Asked: asked, FailClosed: failClosed}
+	if err == nil {
+		l.tell(in, at, path)
+	}
 }
 
 // parameterAt finds a dotted key among a plug-in's parameters, as deep as it is there.
@@ -212,9 +255,10 @@ func unwrapped(err error) []error {
 
 // names returns the names of the plug-ins of the text.
 func (l *loader) names() []string {
-	var names []string
-	for _, e := range l.doc.plugins {
-		names = append(names, e.name)
+	if l.declared == nil {
+		for _, e := range l.doc.plugins {
+			l.declared = append(l.declared, e.name)
+		}
 	}
-	return names
+	return l.declared
 }

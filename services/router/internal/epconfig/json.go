@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -71,7 +72,12 @@ func (w *jsonWriter) scalar(n *yaml.Node, path string) {
 	case "!!null":
 		w.out.WriteString("null")
 	case "!!bool":
-		w.out.WriteString(strings.ToLower(n.Value))
+		b, ok := truth(n.Value)
+		if !ok {
+			w.fault(n, path, "%q is neither true nor false", n.Value)
+			return
+		}
+		w.out.WriteString(strconv.FormatBool(b))
 	case "!!int":
 		i, ok := integer(n.Value)
 		if !ok {
@@ -112,6 +118,12 @@ func (w *jsonWriter) float(n *yaml.Node, path string) {
 		return
 	}
 	w.out.Write(b)
+}
+
+// truth reads what YAML calls a truth value. A text that is tagged as one need not be.
+func truth(s string) (value, ok bool) {
+	value = strings.EqualFold(s, "true")
+	return value, value || strings.EqualFold(s, "false")
 }
 
 // integer reads what YAML calls an integer: decimal, 0x, 0o or 0b, with a sign and

@@ -23,8 +23,12 @@ type Loaded struct {
 	// Infos are what was filled in and what does not need to be configured here.
 	Infos []Notice
 	// Effective is the configuration as YAML with nothing left out. Loading it
-	// gives the same Config.
+	// gives the same Config and the same Effective. Where a scorer did not tell what
+	// its parameters come to, they are as given, and a comment says so.
 	Effective []byte
+	// Given is Effective without what scorers told, so that it is the same wherever the
+	// text is loaded, and whether or not scorers are there.
+	Given []byte
 	// Plugins are its plug-ins in order, those that were filled in last.
 	Plugins []Plugin
 }
@@ -39,8 +43,8 @@ type Plugin struct {
 	Service string
 	// Summary says what it does. Empty for scorers: their service says it.
 	Summary string
-	// Parameters are its parameters as JSON, those of the router's own types with
-	// defaults filled in. Empty: none.
+	// Parameters are its parameters as JSON with defaults filled in, where its scorer
+	// tells them. Empty: none.
 	Parameters []byte
 	// FilledIn is true if the text does not name it.
 	FilledIn bool
@@ -70,20 +74,25 @@ func Load(source string, text []byte, deps Deps) (*Loaded, error) {
 	l := &loader{report: r, deps: deps, doc: d, byName: map[string]*instance{}}
 	l.instantiate()
 	l.buildProfiles()
+	l.teach()
 	l.chooseHandler()
 	l.sections()
 	l.findUnused()
 	if err := r.err(); err != nil {
 		return nil, err
 	}
-	effective, err := l.effective()
+	effective, err := l.effective(true)
+	if err != nil {
+		return nil, err
+	}
+	given, err := l.effective(false)
 	if err != nil {
 		return nil, err
 	}
 	return &Loaded{
 		Config:   &route.Config{Name: source, Handler: l.handler, Profiles: l.profiles, Detector: l.detector},
 		Warnings: inOrder(r.warnings), Infos: inOrder(r.infos),
-		Effective: effective, Plugins: l.pluginList(),
+		Effective: effective, Given: given, Plugins: l.pluginList(),
 	}, nil
 }
 
@@ -94,6 +103,7 @@ type loader struct {
 	doc       *document
 	instances []*instance          // in order; those filled in last
 	byName    map[string]*instance // those of the text
+	declared  []string             // names of the text's plug-ins; nil until somebody asks
 	profiles  []*route.Profile
 	contents  [][]member // of each profile, for Effective
 	handler   route.Handler

@@ -37,8 +37,8 @@ func TestDocumentedExample(t *testing.T) {
 		t.Errorf("parameters %s, want %s", got, want)
 	}
 	got := l.Config.Profiles[0].Scorers[0]
-	want := route.Scorer{Plugin: "prefix-cache-scorer", Type: "prefix-cache-scorer", Service: "service-of-prefix-cache-scorer", Weight: 50, Asked: "prefix-cache-scorer"}
-	if d := cmp.Diff(want, got); d != "" {
+	want := route.Scorer{Plugin: "prefix-cache-scorer", Type: "prefix-cache-scorer", Service: "service-of-prefix-cache-scorer", Weight: 50, Asked: asked{"prefix-cache-scorer", s.got["prefix-cache-scorer"]}}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(asked{})); d != "" {
 		t.Error(d)
 	}
 }
@@ -87,6 +87,7 @@ func TestTreeFaults(t *testing.T) {
 		{"no filter", tree("  parameters: {current: {pluginRef: queue-scorer}}\n"), []string{`plug-in "queue-scorer" is a scorer, and only filters may stand in a decision tree`}},
 		{"itself", tree("  parameters: {current: {pluginRef: tree}}\n"), []string{`plug-in "tree" is this decision tree itself`}},
 		{"declared below", head + "plugins:\n- type: decision-tree-filter\n  parameters: {current: {pluginRef: low-queue-filter}}\n" + leaves, []string{`plug-in "low-queue-filter" is declared below`}},
+		{"an empty ref", tree("  parameters: {current: {pluginRef: ''}}\n"), []string{"parameters.current.pluginRef: is empty; name a plug-in"}},
 		{"a ref that is no text", tree("  parameters: {current: {pluginRef: 5}}\n"), []string{"must be a text, not the number 5"}},
 		{"a node that is no mapping", tree("  parameters: {current: low-queue-filter}\n"), []string{"must be a mapping of fields"}},
 		{"a filter that has a fault of its own", head + "plugins:\n- {type: low-queue-filter, parameters: {threshold: x}}\n- type: decision-tree-filter\n  parameters: {current: {pluginRef: low-queue-filter}}\n", []string{"must be a whole number"}},
@@ -298,22 +299,6 @@ func TestFiltersAreOfTheirTypes(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	known := []string{"queue-scorer", "kv-cache-scorer", "prefix-cache-scorer", "low-queue-filter", "least-queue-filter"}
-	for got, want := range map[string]string{
-		"quue-scorer": "queue-scorer", "Queue-Scorer": "queue-scorer", "kv-cache-utilisation-scorer": "", "precise-prefix-cache-scorer": "prefix-cache-scorer",
-		"qeueu-scorer": "queue-scorer", "zzz": "", "": "", "q": "", "least-que-filter": "least-queue-filter", strings.Repeat("x", 1000): "",
-	} {
-		n := nearest(got, known, 1)
-		if len(n) == 0 {
-			n = []string{""}
-		}
-		if n[0] != want {
-			t.Errorf("nearest to %q is %q, want %q", got, n[0], want)
-		}
-	}
-}
-
 // FuzzLoad: no text makes the loader panic or hang; what loads is complete, and its
 // effective form loads to the same.
 func FuzzLoad(f *testing.F) {
@@ -322,7 +307,11 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Add(DefaultText)
 	f.Add(head + "plugins:\n- &a {type: queue-scorer, parameters: &p {x: *p}}\n- <<: *a\n  name: b\n")
+	f.Add(head + "plugins:\n- {type: by-label, parameters: {label: \"\\x7f\\N\\L\", validValues: [!!str yes]}}\n- {type: acme-odd, parameters: {a: !!bool true}}\n")
 	f.Add(`{"apiVersion":"llm-d.ai/v1alpha1","kind":"EndpointPickerConfig","plugins":[{"type":"queue-scorer"}]}`)
+	f.Add(staged("- {type: disagg-profile-handler, parameters: {profiles: {decode: decode, fallback: prefill}, stageOrder: Prefill_First, onPrefillFailure: [RetryOther, Fail], prefillBudget: 5s}}\n"))
+	f.Add(staged("- {type: disagg-profile-handler, parameters: {decodeProfile: decode, deciderPluginName: d, connector: sglang}}\n- {name: d, type: prefix-based-pd-decider, parameters: {nonCachedTokens: 9}}\n"))
+	f.Add(staged("- {type: pd-profile-handler, parameters: {threshold: 10, hashBlockSize: 5, primaryPort: 8000, prefixPluginName: x}}\n"))
 	f.Fuzz(func(t *testing.T, text string) {
 		l, _, err := load(text)
 		if err != nil {
@@ -352,6 +341,31 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal(d)
 		}
 	})
+}
+
+// A long text of misspelt names is refused soon: after a while without hints.
+func TestHintsEnd(t *testing.T) {
+	const n = 2000
+	var plugins, refs strings.Builder
+	for i := range n {
+		fmt.Fprintf(&plugins, "- {type: low-queue-filter, name: name-%d}\n", i)
+		fmt.Fprintf(&refs, "  - pluginRef: nome-%d\n", i)
+	}
+	_, _, err := load(head + "plugins:\n" + plugins.String() + profileOf(refs.String()))
+	var faults Faults
+	if !errors.As(err, &faults) || len(faults) != maxFaults+1 {
+		t.Fatalf("%d faults, want %d and one that counts the rest", len(faults), maxFaults)
+	}
+	for i, f := range faults[:maxFaults] {
+		hinted := strings.Contains(f.Message, fmt.Sprintf("did you mean \"name-%d\"?", i))
+		if want := (i+1)*n <= maxCompared; want && !hinted {
+			t.Fatalf("no hint: %s", f.Message)
+		}
+	}
+	r := &report{compared: maxCompared}
+	if hint := r.didYouMean("nome-1", []string{"name-1"}); hint != "" {
+		t.Errorf("a hint beyond the limit: %s", hint)
+	}
 }
 
 // What is filled in for one profile is not there for the rest of the text to name.

@@ -99,7 +99,7 @@ func (r *report) only(m *mapping, known ...string) {
 			found = found || name == k
 		}
 		if !found {
-			r.fault(key, join(m.path, k), "unknown field%s", didYouMean(k, known))
+			r.fault(key, join(m.path, k), "unknown field%s", r.didYouMean(k, known))
 		}
 	}
 }
@@ -125,14 +125,18 @@ func (r *report) text(n *yaml.Node, path string) string {
 		return ""
 	}
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
-		hint := ""
-		if n.Kind == yaml.ScalarNode {
-			hint = "; put it in quotes"
-		}
-		r.fault(n, path, "must be a text, not %s%s", kindOf(n), hint)
+		r.fault(n, path, "must be a text, not %s%s", kindOf(n), inQuotes(n))
 		return ""
 	}
 	return n.Value
+}
+
+// inQuotes says how what was read as something else becomes a text, if it can.
+func inQuotes(n *yaml.Node) string {
+	if n.Kind == yaml.ScalarNode {
+		return "; put it in quotes"
+	}
+	return ""
 }
 
 func join(path, key string) string {

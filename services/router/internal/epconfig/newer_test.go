@@ -52,8 +52,8 @@ func TestNewerTypes(t *testing.T) {
 		{"affinity in a tree", "- type: prefix-cache-affinity-filter\n- type: decision-tree-filter\n  parameters: {current: {pluginRef: prefix-cache-affinity-filter}}\n", want{errs: []string{"goes by what scorers say, and so cannot stand in a decision tree"}}},
 
 		{"a scorer that is not here", "- type: precise-prefix-cache-scorer\n", want{errs: []string{`"precise-prefix-cache-scorer" (scorer) of newer endpoint pickers is not here yet; nearest here: prefix-cache-scorer`}}},
-		{"a latency scorer", "- type: latency-scorer\n", want{errs: []string{"nearest here: token-load-scorer and queue-scorer; there are no predictions of latency"}}},
-		{"E29 a filter by predictions", "- type: slo-headroom-tier-filter\n", want{errs: []string{"nearest here: low-queue-filter"}}},
+		{"F24 F25 F27 a latency scorer", "- type: latency-scorer\n", want{errs: []string{"nearest here: token-load-scorer and queue-scorer; there are no predictions of latency"}}},
+		{"E26 E27 E29 a filter by predictions", "- type: slo-headroom-tier-filter\n", want{errs: []string{"nearest here: low-queue-filter"}}},
 		{"a producer by predictions", "- type: predicted-latency-producer\n", want{errs: []string{"(data producer) of newer endpoint pickers is not here yet; nearest here: token-load-scorer"}}},
 		{"a parser that is not here", "- type: vllmgrpc-parser\n", want{errs: []string{"nearest here: openai-parser"}}},
 		{"producers that are not needed", "- type: inflight-load-producer\n- type: token-producer\n", want{infos: []string{"inflight-load-producer is not needed here: the router counts", "token-producer is not needed here: prompt tokens are estimated"}, check: shaped("default: | queue-scorer×1 | max-score-picker(1)")}},

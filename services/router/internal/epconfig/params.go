@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/pointsman/pointsman/services/router/internal/profile"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
@@ -21,8 +22,13 @@ type Params struct {
 	path    string
 	values  map[string]*yaml.Node // by the type's spelling
 	filters func(at *yaml.Node, path, name string) route.Filter
-	used    [][2]string // effective name and JSON value, in the type's order
-	failed  bool
+	// For profile handlers: how they find deciders, whether a plug-in has the name, and
+	// which profiles there are.
+	deciders func(at *yaml.Node, path, name, stage string) profile.Decider
+	declares func(name string) bool
+	profiles []string
+	used     [][2]string // effective name and JSON value, in the type's order
+	failed   bool
 }
 
 // params reads a plug-in's parameters against its type.
@@ -53,7 +59,7 @@ func (r *report) params(e *pluginEntry, t *Type) *Params {
 		case name == "" && len(names) == 0:
 			p.Fault(key, quoted(k), "unknown parameter: %s takes none", t.Name)
 		case name == "":
-			p.Fault(key, quoted(k), "unknown parameter of %s%s", t.Name, didYouMeanOr(k, names))
+			p.Fault(key, quoted(k), "unknown parameter of %s%s", t.Name, r.didYouMeanOr(k, names))
 		case spelled[name] != "":
 			p.Fault(key, quoted(k), "is the same parameter as %q", spelled[name])
 		default:
@@ -62,14 +68,6 @@ func (r *report) params(e *pluginEntry, t *Type) *Params {
 		}
 	}
 	return p
-}
-
-// didYouMeanOr hints at the nearest name, or else at all of them.
-func didYouMeanOr(got string, names []string) string {
-	if hint := didYouMean(got, names); hint != "" {
-		return hint
-	}
-	return "; there is: " + strings.Join(names, ", ")
 }
 
 // Fault reports a fault of the parameter called key, which may be a path, at the node

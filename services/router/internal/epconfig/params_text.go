@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -29,11 +28,12 @@ func (p *Params) String(name string) string {
 func (p *Params) Bool(name string) bool {
 	out, _ := p.defaultOf(name).(bool)
 	if n := p.values[name]; n != nil {
-		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
+		b, ok := truth(n.Value)
+		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" || !ok {
 			p.Fault(n, name, "must be true or false, not %s", kindOf(n))
 			return out
 		}
-		out = strings.EqualFold(n.Value, "true")
+		out = b
 	}
 	p.note(name, strconv.FormatBool(out))
 	return out
@@ -63,7 +63,7 @@ func (p *Params) texts(n *yaml.Node, key string) []string {
 	for i, item := range n.Content {
 		item = resolve(item)
 		if item.Kind != yaml.ScalarNode || item.ShortTag() != "!!str" {
-			p.Fault(item, fmt.Sprintf("%s[%d]", key, i), "must be a text, not %s; put it in quotes", kindOf(item))
+			p.Fault(item, fmt.Sprintf("%s[%d]", key, i), "must be a text, not %s%s", kindOf(item), inQuotes(item))
 			continue
 		}
 		all = append(all, item.Value)

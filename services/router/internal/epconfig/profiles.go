@@ -3,9 +3,11 @@ package epconfig
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/services/router/internal/pick"
 	"github.com/pointsman/pointsman/services/router/internal/profile"
 	"github.com/pointsman/pointsman/services/router/internal/route"
@@ -38,8 +40,9 @@ func (l *loader) buildProfiles() {
 // saturation detector.
 func (l *loader) everything() *profileEntry {
 	e := &profileEntry{node: l.doc.fields.nodeOrNil(), path: "schedulingProfiles[0]", name: "default"}
+	detector := l.detectorName()
 	for _, in := range l.instances {
-		if in.inTree || in.role == RoleHandler || in.role == RoleElsewhere || l.detects(in) {
+		if in.inTree || in.role == RoleHandler || in.role == RoleDecider || in.role == RoleElsewhere || in.name == detector {
 			continue
 		}
 		e.plugins = append(e.plugins, &refEntry{node: in.entry.node, path: in.entry.path, ref: in.name, refAt: in.entry.nameAt})
@@ -116,6 +119,25 @@ func (l *loader) buildProfile(e *profileEntry) {
 	l.profiles, l.contents = append(l.profiles, p), append(l.contents, members)
 }
 
+// teach has every profile's picks told to the prefix scorers of the others.
+func (l *loader) teach() {
+	for _, p := range l.profiles {
+		for _, other := range l.profiles {
+			for _, s := range other.Scorers {
+				same := func(have route.Scorer) bool { return have.Plugin == s.Plugin }
+				if _, learns := s.Asked.(learner); learns && !slices.ContainsFunc(p.Scorers, same) && !slices.ContainsFunc(p.Learners, same) {
+					p.Learners = append(p.Learners, s)
+				}
+			}
+		}
+	}
+}
+
+// learner is implemented by route.Scorer.Asked of scorers that look at prefix blocks.
+type learner interface {
+	PrefixNeeds(t *roster.Table) (blockSize, limit int)
+}
+
 func memberOf(members []member, in *instance) int {
 	for i, m := range members {
 		if m.instance == in {
@@ -126,7 +148,7 @@ func memberOf(members []member, in *instance) int {
 }
 
 func (l *loader) unknownRef(ref *refEntry) {
-	hint := didYouMean(ref.ref, l.names())
+	hint := l.didYouMean(ref.ref, l.names())
 	for _, in := range l.instances {
 		if in.typ == ref.ref && in.entry != nil {
 			hint = fmt.Sprintf("; the plug-in of that type is named %q", in.name)

@@ -66,17 +66,13 @@ func (l *loader) namedDetector(ref *yaml.Node) {
 	l.detectorText, _ = json.Marshal(map[string]string{treeRef: in.name}) // strings do not fail
 }
 
-// detects is true if the section names the plug-in, which then is no filter of its own
-// accord.
-func (l *loader) detects(in *instance) bool {
-	n := resolve(l.doc.fields.lookup(sectionSaturation))
-	if n == nil || n.Kind != yaml.MappingNode {
-		return false
+// detectorName is the plug-in that the section names, which then is no filter of its own
+// accord; "" if it names none. What is wrong with the section is reported elsewhere.
+func (l *loader) detectorName() string {
+	var unread report
+	m := unread.mapping(l.doc.fields.lookup(sectionSaturation), sectionSaturation)
+	if m == nil {
+		return ""
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if resolve(n.Content[i]).Value == treeRef && resolve(n.Content[i+1]).Value == in.name {
-			return true
-		}
-	}
-	return false
+	return unread.text(m.get(treeRef), treeRef)
 }

@@ -47,6 +47,7 @@ func TestSaturationDetectors(t *testing.T) {
 		{"parameters in another case", plugin("utilization-detector", "{QueueDepthThreshold: 40}", ref("utilization-detector")), want{check: fullAt(.5, false, full, free)}},
 		{"concurrency", plugin("concurrency-detector", "{maxConcurrency: 4}", ref("concurrency-detector")), want{check: fullAt(1, true, many, routetest.Pod{})}},
 		{"the concurrency detector that is named is no filter of a profile of everything", plugin("concurrency-detector", "{}", ref("concurrency-detector")), want{check: shaped("default: | queue-scorer×1 | max-score-picker(1)")}},
+		{"nor if the name is merged in", plugin("concurrency-detector", "{}", "saturationDetector: {<<: {pluginRef: concurrency-detector}}\n"), want{check: shaped("default: | queue-scorer×1 | max-score-picker(1)")}},
 		{"one that is not is", plugin("concurrency-detector", "{}", ""), want{check: shaped("default: concurrency-detector | queue-scorer×1 | max-score-picker(1)")}},
 		{"no detector", queue + "- type: low-queue-filter\n" + ref("low-queue-filter"), want{errs: []string{`saturationDetector.pluginRef: plug-in "low-queue-filter" is a filter (low-queue-filter), which cannot tell whether endpoints are full; there is utilization-detector and concurrency-detector`}}},
 		{"both spellings", plugin("utilization-detector", "{}", "saturationDetector: {pluginRef: utilization-detector, queueDepthThreshold: 5}\n"), want{errs: []string{"names a plug-in besides thresholds"}}},

@@ -2,6 +2,7 @@ package epconfig
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -76,25 +77,36 @@ func (l *loader) reference(n *yaml.Node, path string) {
 	case name == "":
 		l.fault(n, path, "is empty; name a plug-in")
 	case l.byName[name] == nil:
-		l.fault(n, path, "there is no plug-in %q%s", name, didYouMean(name, l.names()))
+		l.fault(n, path, "there is no plug-in %q%s", name, l.didYouMean(name, l.names()))
 	default:
 		l.byName[name].used = true
 	}
 }
 
-// featureGates returns the gates that are on.
-func (l *loader) featureGates() []string {
-	does := map[string]string{
+// Sections returns the top-level fields besides the two constant lines.
+func Sections() []string { return sectionNames() }
+
+// gates says of the known feature gates what becomes of them; "" if they are refused.
+func gates() map[string]string {
+	return map[string]string{
 		"dataLayer":           "on by nature: the metrics-collector is the data layer",
 		"prepareDataPlugins":  "on by nature: scorers are asked for what they need",
 		"enableLegacyMetrics": "of no effect: metrics have one set of names here",
 		gateFlowControl:       "",
 	}
-	known := make([]string, 0, len(does))
-	for name := range does {
-		known = append(known, name)
-	}
-	slices.Sort(known)
+}
+
+// FeatureGates returns the feature gates that may be named, sorted.
+func FeatureGates() []string {
+	all := gates()
+	maps.DeleteFunc(all, func(_, what string) bool { return what == "" })
+	return slices.Sorted(maps.Keys(all))
+}
+
+// featureGates returns the gates that are on.
+func (l *loader) featureGates() []string {
+	does := gates()
+	known := slices.Sorted(maps.Keys(does))
 	items, _ := l.list(l.doc.fields.get("featureGates"), "featureGates")
 	var on []string
 	for i, item := range items {
@@ -104,7 +116,7 @@ func (l *loader) featureGates() []string {
 		switch {
 		case name == "":
 		case !ok:
-			l.fault(item, path, "unknown feature gate %q%s", name, didYouMeanOr(name, known))
+			l.fault(item, path, "unknown feature gate %q%s", name, l.didYouMeanOr(name, known))
 		case what != "":
 			l.info(item, path, "%s is %s", name, what)
 		}

@@ -1,71 +1,38 @@
 package epconfig
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
+
+	"github.com/pointsman/pointsman/internal/kit/conf"
 )
 
+// maxCompared is how many names one text's misspelt ones are compared with, all in
+// all: a long text of nothing but misspelt names would take minutes, for hints that
+// nobody reads.
+const maxCompared = 200_000
+
+// near returns up to limit of the known names that got looks like, best first; none
+// once the text has been compared enough.
+func (r *report) near(got string, known []string, limit int) []string {
+	if r.compared += len(known); r.compared > maxCompared {
+		return nil
+	}
+	return conf.Near(got, known, limit)
+}
+
 // didYouMean returns a hint to what was probably meant, or "".
-func didYouMean(got string, known []string) string {
-	if n := nearest(got, known, 1); len(n) > 0 {
-		return fmt.Sprintf("; did you mean %q?", n[0])
+func (r *report) didYouMean(got string, known []string) string {
+	for _, name := range r.near(got, known, 1) {
+		return fmt.Sprintf("; did you mean %q?", name)
 	}
 	return ""
 }
 
-// nearest returns up to limit of the known names that look like got, best first.
-func nearest(got string, known []string, limit int) []string {
-	type near struct {
-		name     string
-		distance int
+// didYouMeanOr hints at the nearest name, or else at all of them.
+func (r *report) didYouMeanOr(got string, known []string) string {
+	if hint := r.didYouMean(got, known); hint != "" {
+		return hint
 	}
-	var found []near
-	g := strings.ToLower(got)
-	if len(g) < 2 || len(g) > 128 {
-		return nil
-	}
-	for _, name := range known {
-		k := strings.ToLower(name)
-		d := distance(g, k)
-		if len(g) >= 4 && len(k) >= 4 && (strings.Contains(k, g) || strings.Contains(g, k)) {
-			d = min(d, 2)
-		}
-		if d <= max(2, len(g)/4) && d < len(g) {
-			found = append(found, near{name, d})
-		}
-	}
-	slices.SortFunc(found, func(a, b near) int { return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.name, b.name)) })
-	var names []string
-	for _, n := range found {
-		if len(names) < limit && !slices.Contains(names, n.name) {
-			names = append(names, n.name)
-		}
-	}
-	return names
-}
-
-// distance is how many insertions, deletions, changes and swaps of neighbours lead
-// from a to b (optimal string alignment).
-func distance(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			change := 1
-			if a[i-1] == b[j-1] {
-				change = 0
-			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
+	return "; there is: " + strings.Join(known, ", ")
 }

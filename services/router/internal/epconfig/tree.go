@@ -63,8 +63,12 @@ func (b *treeBuilder) next(key string, at *yaml.Node, depth int) route.Filter {
 	case ref != nil && nested != nil:
 		b.p.Fault(at, key, "both pluginRef and decisionTree are given; one of them is meant")
 	case ref != nil:
+		faults := len(b.p.report.faults)
 		name := b.p.report.text(ref, b.p.path+"."+key+"."+treeRef)
 		if name == "" {
+			if len(b.p.report.faults) == faults {
+				b.p.report.fault(ref, b.p.path+"."+key+"."+treeRef, "is empty; name a plug-in")
+			}
 			b.p.failed = true
 			return nil
 		}
@@ -130,7 +134,7 @@ func (b *treeBuilder) fields(key string, at *yaml.Node, known ...string) map[str
 			spelled[name], fields[name] = got, m.get(got)
 		}
 		if !found {
-			b.p.Fault(k, key, "unknown field %q%s", got, didYouMeanOr(got, known))
+			b.p.Fault(k, key, "unknown field %q%s", got, b.p.report.didYouMeanOr(got, known))
 		}
 	}
 	return fields

@@ -15,10 +15,10 @@ func affinityTypes() []*Type {
 			"time to first token = (uncached prompt tokens in flight + those of this request) ÷ prefillTokensPerSecond. It runs after scoring, as do the filters that stand after it, since it goes by what " + PrefixScorerType +
 			" says; a profile without one gets it with weight 0.",
 		Parameters: []Parameter{
-			{Name: "affinityThreshold", Default: d.Threshold, Summary: "Share of the prompt's blocks from which on an endpoint counts as having it; at most 1."},
-			{Name: "explorationProbability", Default: d.Exploration, Summary: "Probability, 0 to 1, of keeping everybody."},
-			{Name: "maxTTFTPenaltyMs", Default: d.MaxPenaltyMS, Summary: "Milliseconds by which the first token may be later; 0 for any."},
-			{Name: "prefillTokensPerSecond", Default: d.TokensPerSecond, Summary: "Prompt tokens that an endpoint prefills per second; ours, for the estimate. Measure it for your model and GPU."},
+			{Name: "affinityThreshold", Default: d.Threshold, Summary: "Share of the prompt's blocks from which on an endpoint counts as having it.", Schema: `{"maximum": 1}`},
+			{Name: "explorationProbability", Default: d.Exploration, Summary: "Probability of keeping everybody.", Schema: probability},
+			{Name: "maxTTFTPenaltyMs", Default: d.MaxPenaltyMS, Summary: "Milliseconds by which the first token may be later; 0 for any.", Schema: `{"minimum": 0}`},
+			{Name: "prefillTokensPerSecond", Default: d.TokensPerSecond, Summary: "Prompt tokens that an endpoint prefills per second; ours, for the estimate. Measure it for your model and GPU.", Schema: `{"exclusiveMinimum": 0}`},
 		},
 		New: func(name string, p *Params) (any, error) {
 			f, err := filter.NewAffinity(name, filter.AffinityConfig{

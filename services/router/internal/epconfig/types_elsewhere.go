@@ -13,6 +13,8 @@ func elsewhereTypes() []*Type {
 		"k8s-notification-source":      "the metrics-collector discovers endpoints",
 		"endpoint-notification-source": "the metrics-collector discovers endpoints",
 		"inflight-load-producer":       "the router counts the requests and tokens in flight of every replica, and scorers know them",
+		"disagg-headers-handler":       "the fronts set the headers of the stages that the profile handler planned",
+		"prefill-header-handler":       "the fronts set the headers of the stages that the profile handler planned",
 		"token-producer":               "prompt tokens are estimated, as 4 bytes each",
 		"tokenizer":                    "prompt tokens are estimated, as 4 bytes each",
 	} {
@@ -45,10 +47,6 @@ func laterTypes() map[string]later {
 	add("scorer", "prefix-cache-scorer, which goes by the prompts that were sent", "precise-prefix-cache-scorer")
 	add("scorer", "token-load-scorer and queue-scorer; there are no predictions of latency", "latency-scorer", "predicted-latency-scorer")
 	add("data producer", "token-load-scorer and queue-scorer; there are no predictions of latency", "predicted-latency-producer")
-	add("profile handler", "single-profile-handler with decode-filter or prefill-filter", "disagg-profile-handler", "pd-profile-handler",
-		"disagg-headers-handler", "prefill-header-handler")
-	add("profile handler", "single-profile-handler; each rank is an endpoint of its own", "data-parallel-profile-handler")
-	add("disaggregation decider", "", "prefix-based-pd-decider", "always-disagg-pd-decider", "always-disagg-multimodal-decider")
 	add("admission plug-in", "", "latency-slo-admitter", "probabilistic-admitter")
 	add("request control", "", "request-attribute-reporter", "destination-endpoint-served-verifier")
 	add("request parser", "openai-parser", "vllmgrpc-parser", "passthrough-parser", "vertexai-parser")

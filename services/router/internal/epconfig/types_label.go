@@ -14,11 +14,27 @@ const (
 	matchExpressions = "matchExpressions"
 )
 
+// Schemas of parameters.
+const (
+	labelsSchema      = `{"type": "object", "propertyNames": {"minLength": 1}, "additionalProperties": {"type": "string"}}`
+	expressionsSchema = `{"type": "array", "items": {
+  "type": "object", "required": ["key", "operator"], "additionalProperties": false,
+  "properties": {
+    "key": {"type": "string", "minLength": 1},
+    "operator": {"enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
+    "values": {"type": ["array", "null"], "items": {"type": "string"}}
+  },
+  "if": {"properties": {"operator": {"enum": ["In", "NotIn"]}}, "required": ["operator"]},
+  "then": {"required": ["values"], "properties": {"values": {"type": "array", "minItems": 1}}},
+  "else": {"properties": {"values": {"maxItems": 0}}}
+}}`
+)
+
 // labelTypes are the filters that go by what an endpoint is, not by how busy it is.
 func labelTypes() []*Type {
 	selector := []Parameter{
-		{Name: matchLabels, Summary: "Labels and the values that they must have, all of them."},
-		{Name: matchExpressions, Summary: "Further conditions, all of which must hold: a list of {key, operator, values} with operator In, NotIn, Exists or DoesNotExist."},
+		{Name: matchLabels, Summary: "Labels and the values that they must have, all of them.", Schema: labelsSchema},
+		{Name: matchExpressions, Summary: "Further conditions, all of which must hold: a list of {key, operator, values} with operator In, NotIn, Exists or DoesNotExist.", Schema: expressionsSchema},
 	}
 	const selects = "Keeps the endpoints whose labels a Kubernetes LabelSelector matches. NotIn and DoesNotExist hold for an endpoint " +
 		"without the label; a selector without conditions matches everybody."
@@ -33,8 +49,8 @@ func labelTypes() []*Type {
 			Summary: "Keeps the endpoints whose label has one of the valid values, or lacks the label if that is allowed. Older; " +
 				filter.SelectorType + " says more.",
 			Parameters: []Parameter{
-				{Name: "label", Summary: "The label's name; it must be given."},
-				{Name: "validValues", Summary: "The values that pass, a list of texts."},
+				{Name: "label", Summary: "The label's name; it must be given.", Schema: `{"type": "string", "minLength": 1}`, Required: true},
+				{Name: "validValues", Summary: "The values that pass.", Schema: `{"type": "array", "items": {"type": "string"}}`},
 				{Name: "allowsNoLabel", Default: false, Summary: "Whether endpoints without the label pass."},
 			},
 			New: func(name string, p *Params) (any, error) {
@@ -77,7 +93,7 @@ func newSelector(name string, p *Params) (any, error) {
 				label := resolve(key).Value
 				value := resolve(m.values[label])
 				if value.Kind != yaml.ScalarNode || value.ShortTag() != "!!str" {
-					p.Fault(value, join(matchLabels, label), "must be a text, not %s; put it in quotes", kindOf(value))
+					p.Fault(value, join(matchLabels, label), "must be a text, not %s%s", kindOf(value), inQuotes(value))
 					continue
 				}
 				match[label] = value.Value

@@ -11,7 +11,7 @@ func lengthTypes() []*Type {
 			"outside: 0.3/(1 + distance/1000); without the label 0.5; with a label that is no range 0. With enableFiltering it also drops, before scoring, the endpoints " +
 			"whose range does not have the length in it; those without the label stay. The scores come from scorer-queue.",
 		Parameters: []Parameter{
-			{Name: "label", Default: filter.DefaultLengthLabel, Summary: "The label that holds the range."},
+			{Name: "label", Default: filter.DefaultLengthLabel, Summary: "The label that holds the range.", Schema: `{"minLength": 1}`},
 			{Name: "enableFiltering", Default: false, Summary: "Whether it filters as well."},
 		},
 		New: func(name string, p *Params) (any, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/pointsman/pointsman/services/router/internal/profile"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
@@ -27,7 +28,7 @@ func producerTypes() []*Type {
 		Parameters: []Parameter{
 			{Name: producerTunes, Default: true, Summary: "Whether blocks are as large as those of the endpoints' KV cache, where those tell."},
 			{Name: producerTokens, Default: producerBlock, Summary: "Tokens in a block, of 4 bytes each, where endpoints do not tell."},
-			{Name: "blockSize", Summary: "The same in bytes; older."},
+			{Name: "blockSize", Summary: "The same in bytes; older.", Schema: `{"type": "integer"}`},
 			{Name: "maxPrefixBlocksToMatch", Default: 256, Summary: "Blocks of a prompt that are looked at."},
 			{Name: "maxPrefixTokensToMatch", Default: 0, Summary: "If above 0, the same in tokens."},
 			{Name: "lruCapacityPerServer", Default: 31250, Summary: "Blocks remembered per endpoint."},
@@ -38,7 +39,8 @@ func producerTypes() []*Type {
 // producer reads the producer's entry: its parameters are checked by the scorer that
 // takes them, but for their names.
 func (l *loader) producer(e *pluginEntry, t *Type) {
-	if p := l.params(e, t); p.Failed() {
+	p := l.params(e, t)
+	if p.Failed() {
 		return
 	}
 	var takers, others []string
@@ -52,7 +54,14 @@ func (l *loader) producer(e *pluginEntry, t *Type) {
 		}
 	}
 	what := "nothing needs it"
-	if len(takers) > 0 {
+	if len(takers) == 0 { // or else they are checked there
+		p.Bool(producerTunes)
+		for _, param := range t.Parameters {
+			if param.Name != producerTunes {
+				p.Int(param.Name)
+			}
+		}
+	} else {
 		what = strings.Join(takers, ", ") + " does its work, with its parameters and defaults"
 	}
 	l.info(e.node, e.path, "%s is not needed here: %s", t.Name, what)
@@ -178,13 +187,25 @@ func objectOf(text []byte) map[string]json.RawMessage {
 	return object
 }
 
+// handlerGoesByPrefix returns a profile handler which goes by what the prefix scorer of
+// the profile says, in words; "" if none does.
+func (l *loader) handlerGoesByPrefix(name string) string {
+	for _, in := range l.instances {
+		h, ok := in.plugin.(*profile.Disagg)
+		if ok && h.Config().Decode == name && profile.GoesByPrefix(h.Config().PrefillDecider) {
+			return fmt.Sprintf("%s of %q", h.Config().PrefillDecider.Name(), in.name)
+		}
+	}
+	return ""
+}
+
 // neededPrefixScorer returns a prefix scorer for a profile that has a filter which
 // goes by one and has none; nil if nothing is missing.
 func (l *loader) neededPrefixScorer(e *profileEntry, p *route.Profile) *instance {
-	needed := ""
+	needed := l.handlerGoesByPrefix(p.Name)
 	for _, f := range p.Filters {
 		if _, goesBy := f.(route.ScoredFilter); goesBy {
-			needed = f.Name()
+			needed = fmt.Sprintf("filter %q", f.Name())
 		}
 	}
 	if needed == "" {
@@ -195,7 +216,7 @@ func (l *loader) neededPrefixScorer(e *profileEntry, p *route.Profile) *instance
 			return nil
 		}
 	}
-	l.info(e.node, join(e.path, "plugins"), "filter %q goes by %s, which profile %q lacks; it is asked with weight 0", needed, PrefixScorerType, e.name)
+	l.info(e.node, join(e.path, "plugins"), "%s goes by %s, which profile %q lacks; it is asked with weight 0", needed, PrefixScorerType, e.name)
 	for _, in := range l.instances {
 		if in.typ == PrefixScorerType && !in.faulty {
 			in.used = true

@@ -6,6 +6,9 @@ import (
 	"github.com/pointsman/pointsman/services/router/internal/admission"
 )
 
+// durationSchema is that of a length of time.
+const durationSchema = `{"type": "string", "pattern": "^\\+?(([0-9]+(\\.[0-9]*)?|\\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$"}`
+
 // saturationTypes are the detectors that saturationDetector can name. Named in a
 // profile, they are filters.
 func saturationTypes() []*Type {
@@ -28,10 +31,10 @@ func saturationTypes() []*Type {
 			Summary: "As saturationDetector: says how full the endpoints are that could serve a request, as what is in flight there, of all routers, ÷ what may be; from 1 on, requests that can be turned away are (429). " +
 				"As a filter: keeps the endpoints with less in flight than the limit × (1 + headroom); if there is none, the request is turned away (429).",
 			Parameters: []Parameter{
-				{Name: "maxConcurrency", Default: k.MaxRequests, Summary: "Requests in flight that an endpoint may have; at least 1."},
-				{Name: "maxTokenConcurrency", Default: k.MaxTokens, Summary: "Tokens in flight that an endpoint may have, in the mode tokens: prompt tokens that are not cached, times 2.5 for the answers; at least 1."},
-				{Name: "headroom", Default: k.Headroom, Summary: "Part by which the filter lets the limit be exceeded; 0 or more."},
-				{Name: "concurrencyMode", Default: k.Count, Summary: "What is counted: requests or tokens."},
+				{Name: "maxConcurrency", Default: k.MaxRequests, Summary: "Requests in flight that an endpoint may have.", Schema: `{"minimum": 1}`},
+				{Name: "maxTokenConcurrency", Default: k.MaxTokens, Summary: "Tokens in flight that an endpoint may have, in the mode tokens: prompt tokens that are not cached, times 2.5 for the answers.", Schema: `{"minimum": 1}`},
+				{Name: "headroom", Default: k.Headroom, Summary: "Part by which the filter lets the limit be exceeded.", Schema: `{"minimum": 0}`},
+				{Name: "concurrencyMode", Default: k.Count, Summary: "What is counted.", Schema: `{"enum": ["requests", "tokens"]}`},
 			},
 			New: func(name string, p *Params) (any, error) {
 				d, err := admission.NewConcurrency(name, admission.ConcurrencyConfig{
@@ -47,10 +50,10 @@ func saturationTypes() []*Type {
 func utilizationParameters() []Parameter {
 	d := admission.DefaultUtilizationConfig()
 	return []Parameter{
-		{Name: "queueDepthThreshold", Default: d.QueueDepth, Summary: "Requests that may wait at an endpoint; at least 1."},
-		{Name: "kvCacheUtilThreshold", Default: d.KVCacheUtil, Summary: "Part of its KV cache that may be in use; above 0, at most 1."},
-		{Name: "metricsStalenessThreshold", Summary: "Age above which an endpoint's figures are not believed, such as 500ms. Default: that of the router, roster.stalenessLimit. Keep it above the time that a scrape takes."},
-		{Name: "headroom", Default: d.Headroom, Summary: "Part by which the filter lets limits be exceeded; 0 or more."},
+		{Name: "queueDepthThreshold", Default: d.QueueDepth, Summary: "Requests that may wait at an endpoint.", Schema: `{"minimum": 1}`},
+		{Name: "kvCacheUtilThreshold", Default: d.KVCacheUtil, Summary: "Part of its KV cache that may be in use.", Schema: `{"exclusiveMinimum": 0, "maximum": 1}`},
+		{Name: "metricsStalenessThreshold", Summary: "Age above which an endpoint's figures are not believed, such as 500ms. Default: that of the router, roster.stalenessLimit. Keep it above the time that a scrape takes.", Schema: durationSchema},
+		{Name: "headroom", Default: d.Headroom, Summary: "Part by which the filter lets limits be exceeded.", Schema: `{"minimum": 0}`},
 	}
 }
 

@@ -131,8 +131,9 @@ func texts(explanations []*scorerv1.Explanation, n int) map[uint32]string {
 		}
 		text := x.GetText()
 		if len(text) > maxTextBytes {
-			text = strings.ToValidUTF8(text[:maxTextBytes], "") + "…"
+			text = text[:maxTextBytes] + "…"
 		}
+		text = strings.ToValidUTF8(text, "") // nobody has checked it, and it is encoded again
 		m[x.GetCandidateIndex()] = text
 	}
 	return m

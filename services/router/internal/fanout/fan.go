@@ -59,7 +59,7 @@ func (f *Fan) Score(ctx context.Context, c *route.Cycle, scorers []route.Scorer,
 func (f *Fan) start(ctx context.Context, r *round, scorers []route.Scorer) {
 	now := time.Now()
 	deadline, overdue := now.Add(f.cfg.Timeout), late
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+	if d, some := wanted(ctx, r.cycle.Request); some && d.Before(deadline) {
 		deadline = d
 		if d.Sub(now) < f.cfg.Timeout/2 {
 			overdue = givenUp // the caller is in a hurry, which is no scorer's fault
@@ -90,6 +90,15 @@ func (f *Fan) start(ctx context.Context, r *round, scorers []route.Scorer) {
 		call.asked.Start(call)
 	}
 	r.cycle = nil
+}
+
+// wanted is when the caller wants to be answered; false if that is no matter.
+func wanted(ctx context.Context, req *route.Request) (time.Time, bool) {
+	d, some := ctx.Deadline()
+	if own := req.Deadline; !own.IsZero() && (!some || own.Before(d)) {
+		return own, true
+	}
+	return d, some
 }
 
 // unaskable says why nobody can be asked about these candidates.

@@ -201,6 +201,14 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 		if diff := cmp.Diff([]Ending{tc.want}, never.endings()); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+		// Said in the request it is the same, but that the context goes on.
+		c.Request.Deadline = time.Now().Add(10 * time.Millisecond)
+		never = &fake{start: func(*Call) {}}
+		out := ask(t.Context(), newFan(t, tc.timeout), c, all, never)
+		c.Request.Deadline = time.Time{}
+		if diff := cmp.Diff([]Ending{tc.want}, never.endings()); diff != "" || out[0].Verdict != route.TimedOut {
+			t.Errorf("%s, in the request: %s, %+v", name, diff, out[0])
+		}
 	}
 }
 

@@ -16,7 +16,9 @@ import (
 
 const (
 	batchEvents = 256
-	batchPause  = 2 * time.Millisecond
+	soonPause   = 2 * time.Millisecond  // between batches that somebody waits for
+	latePause   = 10 * time.Millisecond // between others
+	soonPicks   = 16                    // from which on picks go soon: they are all sent along with every score call
 	heartbeat   = time.Second
 	prefixBytes = 256 << 10 // of hashes in one prefix batch, well below the bus's payload limit
 	maxPending  = 1024      // picks sent along with one score call
@@ -30,8 +32,12 @@ type Ledger struct {
 	batches  publisher[*statev1.OutcomeBatch]
 	prefixes publisher[*statev1.PrefixBatch]
 	wake     chan struct{}
+	leases   Leases     // nil: nobody counts over all routers
+	others   func() int // routers that are heard; nil: not known
 
 	mu     sync.Mutex
+	asleep bool             // the publisher waits to be woken
+	waits  int              // picks among events
 	picks  uint64           // ids given
 	next   uint64           // sequence of the batch being filled
 	open   map[uint64]*pick // not ended
@@ -42,10 +48,10 @@ type Ledger struct {
 	reservations metric.Int64UpDownCounter
 }
 
-// event is an outcome that waits to be published.
-type event struct {
-	wire  *statev1.OutcomeEvent
-	begun *pick // the pick that it tells of, if it is its beginning
+// Leases counts picks over all routers at once.
+type Leases interface {
+	// Adopt counts a pick that was not reserved over all routers.
+	Adopt(id roster.ID) route.Place
 }
 
 // Reporters tells outcomes to the scorers that want them by call.
@@ -85,13 +91,26 @@ func New(r *roster.Roster, b *bus.Bus, reporter Reporters, tel *telemetry.Teleme
 	return l, nil
 }
 
+// CountIn has every pick counted in leases too, until it ends. Must be called before the
+// first pick.
+func (l *Ledger) CountIn(leases Leases) { l.leases = leases }
+
+// HurryFor has picks published soon only while there are other routers, which others
+// counts. Must be called before the part runs.
+func (l *Ledger) HurryFor(others func() int) { l.others = others }
+
 // Reserve counts a pick here at once and everywhere soon, and tells the prefix
 // indexers which prompt went where.
 func (l *Ledger) Reserve(c *route.Cycle, e *roster.Endpoint, res *route.ProfileResult) route.Reservation {
-	r := &reservation{ledger: l}
-	r.pick = l.begin(e.ID, c.Request.PromptTokens, uncached(c.Request, res))
-	r.name = pickName(l.id, r.pick.id)
-	l.place(c, e.ID, res)
+	r := &reservation{ledger: l, tokens: uncached(c.Request, res)}
+	if res != nil {
+		r.work = res.Work
+	}
+	r.pick = l.begin(e.ID, c.Request.PromptTokens, r.prefills(r.tokens), placeOf(res))
+	r.first = r.pick.id
+	if r.work != route.WorkEncode { // it sees no prompt
+		r.placed = l.place(c, r.pick, res)
+	}
 	if l.reporter != nil {
 		r.report = l.reporter.Picked(c, e, res)
 	}
@@ -114,21 +133,34 @@ func uncached(req *route.Request, res *route.ProfileResult) uint32 {
 	return req.PromptTokens - min(held, req.PromptTokens)
 }
 
-// begin opens a pick.
-func (l *Ledger) begin(id roster.ID, prompt, uncached uint32) *pick {
-	p := &pick{endpoint: id, prompt: prompt, uncached: uncached, at: l.roster.Now()}
+// placeOf returns the pick's place over all routers, nil if it has none yet.
+func placeOf(res *route.ProfileResult) route.Place {
+	if res == nil {
+		return nil
+	}
+	return res.Place
+}
+
+// begin opens a pick. place is nil if it was not reserved over all routers.
+func (l *Ledger) begin(id roster.ID, prompt, uncached uint32, place route.Place) *pick {
+	if place == nil && l.leases != nil {
+		place = l.leases.Adopt(id)
+	}
+	p := &pick{endpoint: id, prompt: prompt, uncached: uncached, at: l.roster.Now(), place: place}
 	l.mu.Lock()
 	l.picks++
 	p.id, p.sequence = l.picks, l.next
 	l.open[p.id] = p
 	l.recent = append(l.recent, p)
-	l.events = append(l.events, event{begun: p, wire: &statev1.OutcomeEvent{PickId: p.id, Event: &statev1.OutcomeEvent_Picked{Picked: &statev1.Picked{
-		EndpointId: string(id), PromptTokenCount: prompt, UncachedTokenCount: uncached,
-	}}}})
+	l.events = append(l.events, event{kind: picked, pick: p})
+	l.waits++
+	wake := l.asleep || l.waits == soonPicks || l.waits == 1 && l.watched()
 	l.mu.Unlock()
 	l.roster.Pick(l.id, p.id, id, uncached, p.at)
 	l.reservations.Add(noContext, 1)
-	l.notify()
+	if wake {
+		l.notify()
+	}
 	return p
 }
 
@@ -137,20 +169,33 @@ func (l *Ledger) finish(p *pick, completed bool, u route.Usage) {
 	l.mu.Lock()
 	p.ended = true
 	delete(l.open, p.id)
-	l.events = append(l.events, event{wire: &statev1.OutcomeEvent{PickId: p.id, Event: &statev1.OutcomeEvent_Finished{Finished: finished(l.roster.Now()-p.at, completed, u)}}})
+	l.events = append(l.events, event{kind: finished, pick: p, elapsed: l.roster.Now() - p.at, completed: completed, usage: u})
+	wake := l.asleep
 	l.mu.Unlock()
 	l.roster.Finish(l.id, p.id)
+	if p.place != nil {
+		p.place.Release()
+	}
 	l.reservations.Add(noContext, -1)
-	l.notify()
+	if wake {
+		l.notify()
+	}
 }
 
-// add notes an event that changes no count.
-func (l *Ledger) add(id uint64, e *statev1.OutcomeEvent_FirstToken) {
+// firstToken notes the first token, which changes no count.
+func (l *Ledger) firstToken(p *pick, elapsed int64) {
 	l.mu.Lock()
-	l.events = append(l.events, event{wire: &statev1.OutcomeEvent{PickId: id, Event: e}})
+	l.events = append(l.events, event{kind: firstToken, pick: p, elapsed: elapsed})
+	wake := l.asleep
 	l.mu.Unlock()
-	l.notify()
+	if wake {
+		l.notify()
+	}
 }
+
+// watched says whether other processes than scorers go by this router's picks. Scorers
+// hear of them with every call.
+func (l *Ledger) watched() bool { return l.others == nil || l.others() > 0 }
 
 // notify wakes the publisher.
 func (l *Ledger) notify() {
@@ -165,25 +210,28 @@ func (l *Ledger) notify() {
 func (l *Ledger) Pending(after uint64, table *roster.Table) *scorerv1.PendingPicks {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var m *scorerv1.PendingPicks
-	for i := len(l.recent) - 1; i >= 0 && l.recent[i].sequence > after; i-- {
+	open := 0 // above after, from where on
+	from := len(l.recent)
+	for ; from > 0 && l.recent[from-1].sequence > after && open < maxPending; from-- {
+		if p := l.recent[from-1]; !p.ended && p.positionIn(table) >= 0 {
+			open++
+		}
+	}
+	if open == 0 {
+		return nil
+	}
+	m := &scorerv1.PendingPicks{
+		RouterId: l.id, Sequences: make([]uint64, 0, open), Positions: make([]uint32, 0, open), UncachedTokenCounts: make([]uint32, 0, open),
+	}
+	for i := len(l.recent) - 1; i >= from; i-- {
 		p := l.recent[i]
-		if p.ended {
+		pos := p.positionIn(table)
+		if p.ended || pos < 0 {
 			continue
-		}
-		pos, in := table.Position(p.endpoint)
-		if !in {
-			continue
-		}
-		if m == nil {
-			m = &scorerv1.PendingPicks{RouterId: l.id}
 		}
 		m.Sequences = append(m.Sequences, p.sequence)
 		m.Positions = append(m.Positions, uint32(pos)) //nolint:gosec // a table position
 		m.UncachedTokenCounts = append(m.UncachedTokenCounts, p.uncached)
-		if len(m.Sequences) == maxPending {
-			break
-		}
 	}
 	return m
 }

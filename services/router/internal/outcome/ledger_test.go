@@ -308,6 +308,39 @@ func TestPromptsGoOutOncePerBlockSize(t *testing.T) {
 	}
 }
 
+// A prompt that another endpoint was sent in the end is placed there, under the pick
+// that sent it; not after the first byte, when nothing moves.
+func TestPromptsFollowARetry(t *testing.T) {
+	url := kittest.NATS(t)
+	n, l := newRouter(t, url)
+	got := make(chan *statev1.PrefixPlacement, 16)
+	newNode(t, url, "prefix-indexer", func(n *node) []run.Part {
+		bus.Subscribe(n.bus, bus.Prefix, func() *statev1.PrefixBatch { return &statev1.PrefixBatch{} }, func(m *statev1.PrefixBatch, _ bus.Meta) {
+			for _, p := range m.GetPlacements() {
+				got <- p
+			}
+		})
+		return nil
+	})
+	c := &route.Cycle{Request: &route.Request{Prompt: prompt{}}, Snapshot: n.roster.Snapshot()}
+	endpoints := c.Snapshot.Table.Endpoints
+	r := l.Reserve(c, &endpoints[0], &route.ProfileResult{Profile: &route.Profile{Scorers: []route.Scorer{{Asked: asker{64, 2}}}}})
+	r.Move(&endpoints[1])
+	for i, want := range []string{"a", "b"} {
+		p := <-got
+		if p.GetEndpointId() != want || p.GetPickId() != uint64(i+1) || len(p.GetHashes()) != 2 {
+			t.Errorf("placement %d: %v, want endpoint %s by pick %d", i, p, want, i+1)
+		}
+	}
+	r.FirstToken()
+	r.Move(&endpoints[0])
+	r.Finish(true, route.NoUsage())
+	l.Reserve(c, &endpoints[1], &route.ProfileResult{Profile: &route.Profile{Scorers: []route.Scorer{{Asked: asker{64, 2}}}}}).Finish(true, route.NoUsage())
+	if p := <-got; p.GetPickId() != 4 {
+		t.Errorf("placement %v, want that of pick 4: pick 3 has the first byte behind it", p)
+	}
+}
+
 // A prompt is cold if prefix scorers answered and nobody holds anything of it.
 func TestColdPrompts(t *testing.T) {
 	told := func(matched ...uint32) route.Scores {

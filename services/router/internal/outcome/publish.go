@@ -22,33 +22,36 @@ type PrefixAsker interface {
 	PrefixNeeds(t *roster.Table) (blockSize, limit int)
 }
 
-// place notes which prompt went to which endpoint, once per block size.
-func (l *Ledger) place(c *route.Cycle, id roster.ID, res *route.ProfileResult) {
+// place notes which prompt went to which endpoint, once per block size, and returns
+// what it noted.
+func (l *Ledger) place(c *route.Cycle, to *pick, res *route.ProfileResult) (placed []*statev1.PrefixPlacement) {
 	req := c.Request
 	if req.Prompt == nil || res == nil {
-		return
+		return nil
 	}
 	type chain struct{ size, limit int }
 	var asked [4]chain // more block sizes than that in one profile are nobody's wish
 	n := 0
-	for _, s := range res.Profile.Scorers {
-		a, ok := s.Asked.(PrefixAsker)
-		if !ok {
-			continue
-		}
-		size, limit := a.PrefixNeeds(c.Snapshot.Table)
-		if size == 0 {
-			continue
-		}
-		known := false
-		for i := range n {
-			if asked[i].size == size {
-				asked[i].limit, known = max(asked[i].limit, limit), true
+	for _, list := range [...][]route.Scorer{res.Profile.Scorers, res.Profile.Learners} {
+		for i := range list {
+			a, ok := list[i].Asked.(PrefixAsker)
+			if !ok {
+				continue
 			}
-		}
-		if !known && n < len(asked) {
-			asked[n] = chain{size, limit}
-			n++
+			size, limit := a.PrefixNeeds(c.Snapshot.Table)
+			if size == 0 {
+				continue
+			}
+			known := false
+			for i := range n {
+				if asked[i].size == size {
+					asked[i].limit, known = max(asked[i].limit, limit), true
+				}
+			}
+			if !known && n < len(asked) {
+				asked[n] = chain{size, limit}
+				n++
+			}
 		}
 	}
 	for _, a := range asked[:n] {
@@ -56,12 +59,34 @@ func (l *Ledger) place(c *route.Cycle, id roster.ID, res *route.ProfileResult) {
 		if len(hashes) == 0 {
 			continue
 		}
-		p := &statev1.PrefixPlacement{EndpointId: string(id), Scheme: route.Scheme, BlockSizeBytes: uint32(a.size), Hashes: hashes, Cold: cold(res)} //nolint:gosec // validated by the scorer
-		l.mu.Lock()
-		l.placed = append(l.placed, p)
-		l.mu.Unlock()
+		placed = append(placed, &statev1.PrefixPlacement{
+			EndpointId: string(to.endpoint), PickId: to.id, Scheme: route.Scheme, BlockSizeBytes: uint32(a.size), Hashes: hashes, Cold: cold(res), //nolint:gosec // validated by the scorer
+		})
 	}
-	l.notify()
+	l.tellPlaced(placed)
+	return placed
+}
+
+// replace notes that a prompt went to another endpoint after all.
+func (l *Ledger) replace(placed []*statev1.PrefixPlacement, to *pick) []*statev1.PrefixPlacement {
+	moved := make([]*statev1.PrefixPlacement, len(placed))
+	for i, p := range placed {
+		moved[i] = &statev1.PrefixPlacement{
+			EndpointId: string(to.endpoint), PickId: to.id, Scheme: p.GetScheme(), BlockSizeBytes: p.GetBlockSizeBytes(), Hashes: p.GetHashes(), Cold: p.GetCold(),
+		}
+	}
+	l.tellPlaced(moved)
+	return moved
+}
+
+func (l *Ledger) tellPlaced(placed []*statev1.PrefixPlacement) {
+	l.mu.Lock()
+	l.placed = append(l.placed, placed...)
+	wake := l.asleep && len(placed) > 0
+	l.mu.Unlock()
+	if wake {
+		l.notify()
+	}
 }
 
 // cold says whether prefix scorers answered and found nothing of the prompt anywhere.
@@ -89,9 +114,16 @@ func (l *Ledger) Part() run.Part {
 		ready()
 		beat := time.NewTicker(heartbeat)
 		defer beat.Stop()
-		pause := time.NewTimer(batchPause)
-		defer pause.Stop()
-		for {
+		timer := time.NewTimer(latePause)
+		defer timer.Stop()
+		for last := time.Now(); ; {
+			wait := l.due(last)
+			if wait <= 0 {
+				l.flush()
+				last = time.Now()
+				continue
+			}
+			timer.Reset(wait)
 			select {
 			case <-ctx.Done():
 				l.flush()
@@ -101,16 +133,28 @@ func (l *Ledger) Part() run.Part {
 				l.trim()
 				l.publish(l.take(true), false)
 			case <-l.wake:
-				l.flush()
-				// What gathers in the pause goes out together.
-				pause.Reset(batchPause)
-				select {
-				case <-pause.C:
-				case <-ctx.Done():
-				}
+			case <-timer.C:
 			}
 		}
 	}
+}
+
+// due returns how long what has gathered may still wait, when the batch before went at
+// last. If nothing has, the publisher is woken once something does, or sleeps the pause
+// out first: under load that saves waking it.
+func (l *Ledger) due(last time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	since := time.Since(last)
+	l.asleep = false
+	switch {
+	case l.waits >= soonPicks || l.waits > 0 && l.watched():
+		return soonPause - since
+	case since >= latePause && len(l.events) == 0 && len(l.placed) == 0:
+		l.asleep = true
+		return heartbeat // as good as never
+	}
+	return latePause - since
 }
 
 // flush publishes all that has gathered.
@@ -139,19 +183,16 @@ func (l *Ledger) take(evenEmpty bool) *statev1.OutcomeBatch {
 	}
 	// Picks are numbered by batch, so at most one batch may be open: what is beyond
 	// this one moves to the next.
-	b := &statev1.OutcomeBatch{Events: make([]*statev1.OutcomeEvent, n)}
-	now := l.roster.Now()
-	for i, e := range l.events[:n] {
-		if e.begun != nil {
-			e.wire.GetPicked().AgeMs = milliseconds(now - e.begun.at)
-		}
-		b.Events[i] = e.wire
-	}
-	l.events = append(l.events[:0], l.events[n:]...)
+	b := &statev1.OutcomeBatch{Events: messages(l.events[:n], l.roster.Now())}
+	rest := copy(l.events, l.events[n:])
+	clear(l.events[rest:]) // let go of their picks
+	l.events = l.events[:rest]
 	l.next++
+	l.waits = 0
 	for _, e := range l.events {
-		if e.begun != nil {
-			e.begun.sequence = l.next // of ended ones too: recent is in this order
+		if e.kind == picked {
+			l.waits++
+			e.pick.sequence = l.next // of ended ones too: recent is in this order
 		}
 	}
 	return b

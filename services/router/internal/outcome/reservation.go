@@ -1,7 +1,7 @@
 package outcome
 
 import (
-	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -15,11 +15,14 @@ import (
 type reservation struct {
 	ledger *Ledger
 	report Reporter // nil if nobody wants to know
-	name   string   // of the first pick
+	first  uint64   // pick
 
 	mu         sync.Mutex
-	pick       *pick // nil once finished
+	work       route.Work
+	tokens     uint32 // of the prompt, that the endpoint would have to prefill
+	pick       *pick  // nil once finished
 	firstToken bool
+	placed     []*statev1.PrefixPlacement // of the pick; nil once it cannot move
 }
 
 // pick is one entry of the ledger.
@@ -27,16 +30,33 @@ type pick struct {
 	id       uint64
 	sequence uint64 // of the batch that carries it
 	endpoint roster.ID
-	prompt   uint32 // tokens
-	uncached uint32 // tokens
-	at       int64  // ns of the roster's clock
-	ended    bool   // guarded by Ledger.mu
+	prompt   uint32      // tokens
+	uncached uint32      // tokens
+	at       int64       // ns of the roster's clock
+	ended    bool        // guarded by Ledger.mu
+	place    route.Place // over all routers; nil: not counted there
+
+	table    *roster.Table // that position is in; guarded by Ledger.mu
+	position int
+}
+
+// positionIn returns the endpoint's position in the table, below 0 if it has none. It
+// looks once, since scorers are told of a pick many times. Call it with Ledger.mu held.
+func (p *pick) positionIn(t *roster.Table) int {
+	if p.table != t {
+		pos, in := t.Position(p.endpoint)
+		if !in {
+			pos = -1
+		}
+		p.table, p.position = t, pos
+	}
+	return p.position
 }
 
 var _ route.Reservation = (*reservation)(nil)
 
 // PickID names the reservation by its first pick.
-func (r *reservation) PickID() string { return r.name }
+func (r *reservation) PickID() string { return pickName(r.ledger.id, r.first) }
 
 // FirstToken reports the first byte of the answer, once.
 func (r *reservation) FirstToken() {
@@ -46,8 +66,9 @@ func (r *reservation) FirstToken() {
 		return
 	}
 	r.firstToken = true
+	r.placed = nil // nobody is tried after the first byte
 	elapsed := r.ledger.roster.Now() - r.pick.at
-	r.ledger.add(r.pick.id, &statev1.OutcomeEvent_FirstToken{FirstToken: &statev1.FirstToken{ElapsedMs: milliseconds(elapsed)}})
+	r.ledger.firstToken(r.pick, elapsed)
 	if r.report != nil {
 		r.report.FirstToken(time.Duration(elapsed))
 	}
@@ -63,12 +84,40 @@ func (r *reservation) Move(to *roster.Endpoint) {
 	}
 	old := r.pick
 	r.ledger.finish(old, false, route.NoUsage())
-	r.pick = r.ledger.begin(to.ID, old.prompt, old.prompt)
+	r.pick, r.tokens = r.ledger.begin(to.ID, old.prompt, r.prefills(old.prompt), nil), old.prompt
 	r.firstToken = false
+	r.placed = r.ledger.replace(r.placed, r.pick)
 	if r.report != nil {
 		r.report.Finished(time.Duration(r.ledger.roster.Now()-old.at), false, route.NoUsage())
 		r.report.Moved(to.ID)
 	}
+}
+
+// PrefillHere counts the prompt's tokens at the endpoint, which was to decode only and has
+// to prefill as well: its pick ends, and another one begins. Implements
+// route.LocalPrefiller.
+func (r *reservation) PrefillHere() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pick == nil || r.work != route.WorkDecode {
+		return
+	}
+	r.work = route.WorkAll
+	if r.tokens == 0 {
+		return
+	}
+	old := r.pick
+	r.ledger.finish(old, false, route.NoUsage())
+	r.pick = r.ledger.begin(old.endpoint, old.prompt, r.tokens, nil)
+	r.placed = r.ledger.replace(r.placed, r.pick)
+}
+
+// prefills returns the tokens that the endpoint prefills, of as many as it would have to.
+func (r *reservation) prefills(tokens uint32) uint32 {
+	if r.work == route.WorkDecode || r.work == route.WorkEncode {
+		return 0
+	}
+	return tokens
 }
 
 // Finish ends the reservation; only the first call counts.
@@ -78,31 +127,20 @@ func (r *reservation) Finish(completed bool, u route.Usage) {
 	if r.pick == nil {
 		return
 	}
+	if r.work == route.WorkDecode {
+		u.CachedPromptTokens = -1 // what was transferred to the endpoint was not in its cache
+	}
 	elapsed := r.ledger.roster.Now() - r.pick.at
 	r.ledger.finish(r.pick, completed, u)
-	r.pick = nil
+	r.pick, r.placed = nil, nil
 	if r.report != nil {
 		r.report.Finished(time.Duration(elapsed), completed, u)
 	}
 }
 
-func pickName(router string, id uint64) string { return fmt.Sprintf("%s/%d", router, id) }
+func pickName(router string, id uint64) string { return router + "/" + strconv.FormatUint(id, 10) }
 
 // milliseconds turns ns into ms, as the wire has it.
 func milliseconds(ns int64) uint32 {
 	return uint32(min(max(ns, 0)/int64(time.Millisecond), 1<<31)) //nolint:gosec // bounded
-}
-
-func finished(elapsed int64, completed bool, u route.Usage) *statev1.Finished {
-	f := &statev1.Finished{ElapsedMs: milliseconds(elapsed), Completed: completed}
-	f.PromptTokenCount, f.CachedPromptTokenCount, f.OutputTokenCount = reported(u.PromptTokens), reported(u.CachedPromptTokens), reported(u.OutputTokens)
-	return f
-}
-
-func reported(tokens int64) *uint32 {
-	if tokens < 0 {
-		return nil
-	}
-	n := uint32(min(tokens, 1<<31)) //nolint:gosec // bounded
-	return &n
 }

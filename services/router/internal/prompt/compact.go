@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/pointsman/pointsman/services/router/internal/jsonscan"
+	"github.com/pointsman/pointsman/internal/kit/jsonscan"
 )
 
 // mediaMin is how long a string in compact JSON must be to be taken for media.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/pointsman/pointsman/services/router/internal/jsonscan"
+	"github.com/pointsman/pointsman/internal/kit/jsonscan"
 )
 
 // Config limits what is read.
@@ -14,10 +14,15 @@ type Config struct {
 	MaxDepth int `yaml:"maxDepth"`
 	// MaxDecodedBytes limits the decoded copy of a compressed body. Default 64 MiB.
 	MaxDecodedBytes int64 `yaml:"maxDecodedBytes"`
+	// MaxDecodedTotalBytes limits the decoded copies of all bodies together. What finds
+	// no room is routed by load. Default 256 MiB.
+	MaxDecodedTotalBytes int64 `yaml:"maxDecodedTotalBytes"`
 }
 
 // DefaultConfig returns the defaults.
-func DefaultConfig() Config { return Config{MaxDepth: 128, MaxDecodedBytes: 64 << 20} }
+func DefaultConfig() Config {
+	return Config{MaxDepth: 128, MaxDecodedBytes: 64 << 20, MaxDecodedTotalBytes: 256 << 20}
+}
 
 // Validate returns all that is wrong with the configuration.
 func (c Config) Validate() error {
@@ -27,6 +32,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxDecodedBytes < 1 {
 		faults = append(faults, fmt.Errorf("maxDecodedBytes %d: must be positive", c.MaxDecodedBytes))
+	}
+	if c.MaxDecodedTotalBytes < c.MaxDecodedBytes {
+		faults = append(faults, fmt.Errorf("maxDecodedTotalBytes %d: must be at least maxDecodedBytes, %d", c.MaxDecodedTotalBytes, c.MaxDecodedBytes))
 	}
 	return errors.Join(faults...)
 }

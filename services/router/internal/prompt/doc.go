@@ -39,6 +39,9 @@
 // A body of an unknown shape has no prompt and is routed by load; only what would
 // be ambiguous or harmful is an error, see Error. Tokenize, detokenize and
 // count_tokens leave nothing in an engine's cache and have no prompt on purpose.
-// Bodies encoded with gzip and deflate are read through a decoded copy; zstd and br
-// are not decoded yet: such requests are routed by load, with Reading.Opaque set.
+// Bodies encoded with gzip, deflate, zstd or br are read through a decoded copy, which is
+// made in pieces and no further than it can be read, and is gone with Prompt.Release.
+// One copy and all together have limits: a body above the first is refused where it would
+// have to be read, and routed by load elsewhere, as is one for which there is no room. So are bodies with another encoding, several on top
+// of each other, or a zstd window above the 8 MiB of HTTP (RFC 9659), with Reading.Opaque set to UnreadEncoding.
 package prompt

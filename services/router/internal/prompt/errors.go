@@ -5,7 +5,7 @@ import "fmt"
 // Reason says in one word why a body is refused.
 type Reason string
 
-// Reasons to refuse a body. All are the client's fault.
+// Reasons to refuse a body. All are the client's fault, or of what the operator asks of clients.
 const (
 	// BadJSON is a body that is not JSON, where only JSON can be served.
 	BadJSON Reason = "bad-json"
@@ -20,6 +20,8 @@ const (
 	BadEncoding Reason = "bad-encoding"
 	// TooLarge is a compressed body that is too large when decoded.
 	TooLarge Reason = "too-large"
+	// Unwritable is a body into which what must be put cannot be.
+	Unwritable Reason = "unwritable"
 )
 
 // Error is why a body is refused. Its text never quotes the body.

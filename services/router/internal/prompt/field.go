@@ -1,6 +1,6 @@
 package prompt
 
-import "github.com/pointsman/pointsman/services/router/internal/jsonscan"
+import "github.com/pointsman/pointsman/internal/kit/jsonscan"
 
 // field is a key of the body that means something to us.
 type field uint8
@@ -98,7 +98,7 @@ func (r *Reader) fieldOf(t *jsonscan.Token) field {
 		return fieldText1
 	case "text_2":
 		return fieldText2
-	case "text", "text_input", "input_ids":
+	case "text", "text_input", "input_ids", "token_ids":
 		if r.kind == Generate {
 			return fieldPrompt
 		}

@@ -5,12 +5,15 @@ import "encoding/binary"
 // reading puts together what was read.
 func (r *Reader) reading() *Reading {
 	v := &r.scalars
-	out := &Reading{
+	both := new(readingAndPrompt)
+	out := &both.reading
+	*out = Reading{
 		Kind:       r.kind,
 		Model:      v.model,
 		ModelStart: v.modelStart, ModelEnd: v.modelEnd,
 		Adapter: v.adapter,
-		Stream:  v.stream, MaxOutputTokens: -1,
+		Stream:  v.stream, Media: v.media, MaxOutputTokens: -1,
+		body: extent{root: r.root, keys: r.keys, salt: v.salt, extraKey: v.extraKey, salts: v.salts},
 	}
 	for _, n := range v.maxTokens {
 		if n >= 0 {
@@ -24,12 +27,18 @@ func (r *Reader) reading() *Reading {
 			break
 		}
 	}
-	r.prompts(out)
+	r.prompts(out, &both.prompt)
 	return out
 }
 
-// prompts joins the sections that make up the prompt of the kind.
-func (r *Reader) prompts(out *Reading) {
+// readingAndPrompt is what is read of a body, in one allocation.
+type readingAndPrompt struct {
+	reading Reading
+	prompt  Prompt
+}
+
+// prompts joins the sections that make up the prompt of the kind, in p.
+func (r *Reader) prompts(out *Reading, p *Prompt) {
 	fields := r.fields()
 	count, size, tokens := 0, int64(0), int64(0)
 	for _, f := range fields {
@@ -40,11 +49,11 @@ func (r *Reader) prompts(out *Reading) {
 	if count == 0 {
 		return
 	}
-	p := &Prompt{
-		segments: make([]segment, 0, count),
-		ids:      tokens > 0,
-		seed:     seedOf(out.Model, out.Adapter, r.salt()),
+	p.segments = p.few[:0]
+	if count > len(p.few) {
+		p.segments = make([]segment, 0, count)
 	}
+	p.ids, p.seed = tokens > 0, seedOf(out.Model, out.Adapter, r.salt())
 	for _, f := range fields {
 		s := &r.sections[f-firstSection]
 		for _, g := range r.segments[s.from:s.to] {
@@ -80,50 +89,55 @@ var preamble = [...]field{fieldTools, fieldFunctions, fieldDocuments, fieldTempl
 // fields returns the fields that make up the prompt, in order; none if the one that
 // matters is missing or its shape is not known.
 func (r *Reader) fields() []field {
-	has := func(f field) bool {
-		s := &r.sections[f-firstSection]
-		return s.to > s.from && !s.bad
-	}
-	first := func(fields ...field) []field {
-		for _, f := range fields {
-			if has(f) {
-				return []field{f}
-			}
-		}
-		return nil
-	}
-	conversation := func(f field) []field {
-		if !has(f) {
-			return nil
-		}
-		return append(preamble[:len(preamble):len(preamble)], f)
-	}
 	switch r.kind {
 	case Chat, Messages:
-		return conversation(fieldMessages)
+		return r.conversation(fieldMessages)
 	case Responses:
-		return conversation(fieldInput)
+		return r.conversation(fieldInput)
 	case Completions, Generate:
-		return first(fieldPrompt)
+		return r.first(fieldPrompt)
 	case Embeddings:
-		if has(fieldInput) {
-			return first(fieldInput)
+		if r.has(fieldInput) {
+			return r.first(fieldInput)
 		}
-		if has(fieldMessages) {
-			return conversation(fieldMessages)
+		if r.has(fieldMessages) {
+			return r.conversation(fieldMessages)
 		}
-		return first(fieldPrompt)
+		return r.first(fieldPrompt)
 	case Rerank:
-		if has(fieldQuery) || has(fieldText1) {
+		if r.has(fieldQuery) || r.has(fieldText1) {
 			return []field{fieldQuery, fieldDocuments, fieldText1, fieldText2}
 		}
-		return first(fieldInput)
+		return r.first(fieldInput)
 	case Shape:
-		if has(fieldMessages) {
-			return conversation(fieldMessages)
+		if r.has(fieldMessages) {
+			return r.conversation(fieldMessages)
 		}
-		return first(fieldPrompt, fieldInput)
+		return r.first(fieldPrompt, fieldInput)
 	default:
 		return nil
 	}
+}
+
+func (r *Reader) has(f field) bool {
+	s := &r.sections[f-firstSection]
+	return s.to > s.from && !s.bad
+}
+
+// first returns the first of the fields that is there.
+func (r *Reader) first(fields ...field) []field {
+	for _, f := range fields {
+		if r.has(f) {
+			return append(r.joined[:0], f)
+		}
+	}
+	return nil
+}
+
+// conversation returns the field with what comes before it, if it is there.
+func (r *Reader) conversation(f field) []field {
+	if !r.has(f) {
+		return nil
+	}
+	return append(append(r.joined[:0], preamble[:]...), f)
 }

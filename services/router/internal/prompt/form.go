@@ -3,9 +3,26 @@ package prompt
 import (
 	"bytes"
 	"io"
+	"mime"
 	"mime/multipart"
 	"strings"
 )
+
+// isForm is true for the content types of multipart bodies.
+func isForm(contentType string) bool {
+	const multi = "multipart/"
+	contentType = strings.TrimLeft(contentType, " \t")
+	return len(contentType) > len(multi) && strings.EqualFold(contentType[:len(multi)], multi)
+}
+
+// boundaryOf returns what separates the parts of a form; "" if that cannot be had.
+func boundaryOf(contentType string) string {
+	_, params, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		return ""
+	}
+	return params["boundary"]
+}
 
 const formCutShort = "multipart form that is cut short"
 

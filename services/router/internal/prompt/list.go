@@ -1,6 +1,6 @@
 package prompt
 
-import "github.com/pointsman/pointsman/services/router/internal/jsonscan"
+import "github.com/pointsman/pointsman/internal/kit/jsonscan"
 
 // elements is what a list of prompts is made of.
 type elements uint8

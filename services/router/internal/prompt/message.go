@@ -1,7 +1,7 @@
 package prompt
 
 import (
-	"github.com/pointsman/pointsman/services/router/internal/jsonscan"
+	"github.com/pointsman/pointsman/internal/kit/jsonscan"
 )
 
 // message is the message that is being read.
@@ -178,11 +178,17 @@ func (r *Reader) partValue(t *jsonscan.Token) {
 		if t.Kind == jsonscan.String && (t.Is("text") || t.Is("input_text") || t.Is("output_text")) {
 			p.kind = partOfText
 		}
+		r.scalars.media = r.scalars.media || hasMedia(t)
 	case partText:
 		p.isText = t.Kind == jsonscan.String
 		p.text = *t
 		p.text.Bytes = nil
 	}
+}
+
+// hasMedia is true for the types of content parts that an encoder has work with.
+func hasMedia(t *jsonscan.Token) bool {
+	return t.Kind == jsonscan.String && (t.Is("image_url") || t.Is("input_audio") || t.Is("video_url") || t.Is("audio_url") || t.Is("input_image"))
 }
 
 func (r *Reader) endPart(end int64) {

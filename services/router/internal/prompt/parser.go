@@ -1,10 +1,6 @@
 package prompt
 
-import (
-	"mime"
-	"strings"
-	"sync"
-)
+import "sync"
 
 // Input is a whole body and what its headers say of it.
 type Input struct {
@@ -18,8 +14,9 @@ type Input struct {
 
 // Parser reads whole bodies. It is safe for concurrent use.
 type Parser struct {
-	cfg     Config
-	readers sync.Pool
+	cfg      Config
+	readers  sync.Pool
+	decoders decoders
 }
 
 // NewParser returns a Parser.
@@ -27,59 +24,72 @@ func NewParser(cfg Config) (*Parser, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Parser{cfg: cfg, readers: sync.Pool{New: func() any { return new(Reader) }}}, nil
+	return &Parser{
+		cfg: cfg, readers: sync.Pool{New: func() any { return new(Reader) }},
+		decoders: decoders{each: cfg.MaxDecodedBytes, all: cfg.MaxDecodedTotalBytes},
+	}, nil
 }
+
+const (
+	notForm = "not a multipart form"
+	notJSON = "not JSON that can be read"
+)
 
 // Read reads a body. A body that is not understood is no error, see Reading.Opaque;
 // the error is an *Error and says why the request must be refused.
 func (p *Parser) Read(in Input) (*Reading, error) {
 	kind := KindOf(in.Path)
-	body, opaque, err := p.decode(in, kind)
-	if err != nil {
-		return nil, err
+	switch e := encodingOf(in.ContentEncoding); {
+	case e == plain:
+	case e == unread:
+		return nothing(in, kind, UnreadEncoding), nil
+	case len(in.Body) > 0:
+		return p.readEncoded(in, kind, e)
 	}
-	if opaque != "" {
-		return nothing(in, kind, opaque), nil
-	}
-	if media, params, err := mime.ParseMediaType(in.ContentType); err == nil && strings.HasPrefix(media, "multipart/") {
+	if isForm(in.ContentType) {
 		out := nothing(in, kind, "")
-		return out, readForm(out, body, params["boundary"])
+		return out, readForm(out, in.Body, boundaryOf(in.ContentType))
 	}
-	if len(body) == 0 && !kind.NeedsJSON() {
+	if len(in.Body) == 0 && !kind.NeedsJSON() {
 		return nothing(in, kind, ""), nil
 	}
 	if kind == Form {
-		return nothing(in, kind, "not a multipart form"), nil
+		return nothing(in, kind, notForm), nil
 	}
-	out, err := p.readJSON(in, kind, body)
-	if out != nil && encoded(in.ContentEncoding) {
-		out.ModelStart, out.ModelEnd = 0, 0 // they are of the decoded copy
+	out, err := p.readJSON(in.Path, kind, nil, in.Body)
+	if err != nil && !kind.NeedsJSON() {
+		return nothing(in, kind, notJSON), nil
 	}
 	return out, err
 }
 
-func (p *Parser) readJSON(in Input, kind Kind, body []byte) (*Reading, error) {
+// readJSON reads JSON: whole, or what body gives to write in pieces, which must stay as
+// they are until Prompt.Release.
+func (p *Parser) readJSON(path string, kind Kind, body func(write func([]byte) error) error, whole []byte) (*Reading, error) {
 	r, _ := p.readers.Get().(*Reader)
 	defer func() {
 		r.reset(Unknown, 0) // let go of the body
 		p.readers.Put(r)
 	}()
 	r.reset(kind, p.cfg.MaxDepth)
-	err := r.Write(body)
-	if err == nil {
-		var out *Reading
-		if out, err = r.Close(); err == nil {
-			if model := pathModel(in.Path); out.Model == "" && model != "" {
-				out.Model = model
-				out.reseed(r.salt())
-			}
-			return out, nil
-		}
+	var err error
+	if body != nil {
+		err = body(r.Write)
+	} else {
+		err = r.Write(whole)
 	}
-	if !kind.NeedsJSON() {
-		return nothing(in, kind, "not JSON that can be read"), nil
+	if err != nil {
+		return nil, err
 	}
-	return nil, err
+	out, err := r.Close()
+	if err != nil {
+		return nil, err
+	}
+	if model := pathModel(path); out.Model == "" && model != "" {
+		out.Model = model
+		out.reseed(r.salt())
+	}
+	return out, nil
 }
 
 func nothing(in Input, kind Kind, opaque string) *Reading {

@@ -17,6 +17,10 @@ type Prompt struct {
 	ids      bool // token ids, no text
 	seed     uint64
 	chains   []chain
+	few      [6]segment // the memory of segments, if there are no more
+	one      [1]chain   // the memory of chains, as for segments
+	work     hashing
+	done     func() // lets go of a decoded copy; nil if there is none
 }
 
 // Bytes returns the length of the canonical prompt.
@@ -38,7 +42,7 @@ func (p *Prompt) Blocks(size, limit int) []uint64 {
 			continue
 		}
 		if limit > c.limit && p.segments != nil {
-			*c = hash(p.segments, p.bytes, p.seed, size, limit)
+			*c = p.work.hash(p.segments, p.bytes, p.seed, size, limit)
 		}
 		n := min(limit, len(c.hashes))
 		return c.hashes[:n:n]
@@ -46,7 +50,10 @@ func (p *Prompt) Blocks(size, limit int) []uint64 {
 	if p.segments == nil {
 		return nil
 	}
-	c := hash(p.segments, p.bytes, p.seed, size, limit)
+	c := p.work.hash(p.segments, p.bytes, p.seed, size, limit)
+	if p.chains == nil {
+		p.chains = p.one[:0]
+	}
 	p.chains = append(p.chains, c)
 	return c.hashes
 }
@@ -76,6 +83,11 @@ func (p *Prompt) Release() {
 	}
 	p.mu.Lock()
 	p.segments = nil
+	clear(p.few[:])
+	if p.done != nil {
+		p.done()
+		p.done = nil
+	}
 	p.mu.Unlock()
 }
 
@@ -95,16 +107,28 @@ type chain struct {
 
 // hash computes the first limit hashes over blocks of size bytes. bytes is about how
 // many there are.
-func hash(segments []segment, bytes int64, seed uint64, size, limit int) chain {
-	h := hasher{size: size, limit: limit, last: seed, block: make([]byte, size+8)}
-	h.hashes = make([]uint64, 0, min(int64(limit), bytes/int64(size)))
-	e := emitter{sink: &h}
+func (w *hashing) hash(segments []segment, bytes int64, seed uint64, size, limit int) chain {
+	h, e, block := &w.hasher, &w.emitter, w.room[:]
+	if len(block) < size+8 {
+		block = make([]byte, size+8)
+	}
+	*h = hasher{size: size, limit: limit, last: seed, block: block[:size+8], hashes: make([]uint64, 0, min(int64(limit), bytes/int64(size)))}
+	e.sink = h
 	for i := range segments {
 		if !e.segment(&segments[i]) {
 			break
 		}
 	}
-	return chain{size: size, limit: limit, hashes: h.hashes}
+	out := chain{size: size, limit: limit, hashes: h.hashes}
+	h.hashes, h.block = nil, nil
+	return out
+}
+
+// hashing is the memory of hash.
+type hashing struct {
+	hasher  hasher
+	emitter emitter
+	room    [128 + 8]byte // for a block of the usual size
 }
 
 // hasher is a sink that hashes blocks: h_i = XXH64(block_i ‖ LE8(h_{i-1})).

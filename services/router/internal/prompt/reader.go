@@ -3,7 +3,7 @@ package prompt
 import (
 	"errors"
 
-	"github.com/pointsman/pointsman/services/router/internal/jsonscan"
+	"github.com/pointsman/pointsman/internal/kit/jsonscan"
 )
 
 // place is where in a body the scanner is.
@@ -33,12 +33,15 @@ type Reader struct {
 	unescaped []byte
 	seen      uint32 // fields that may be there once
 	start     int64  // where the skipped array or object began
+	root      int64  // what comes after the body's opening brace; 0: nothing yet
+	keys      bool   // the body has a key
 
 	message message
 	part    contentPart
 	list    promptList
 
 	segments []segment
+	joined   [len(preamble) + 1]field // the memory of fields
 	sections [fieldCount - firstSection]section
 	scalars  scalars
 }
@@ -62,6 +65,7 @@ func (r *Reader) reset(k Kind, depth int) {
 	r.scan.Reset(depth)
 	r.src.reset()
 	r.place, r.field, r.seen, r.start = atTop, other, 0, -1
+	r.root, r.keys = 0, false
 	clear(r.segments)
 	r.segments = r.segments[:0]
 	r.sections = [fieldCount - firstSection]section{}
@@ -125,6 +129,7 @@ func (r *Reader) token(t *jsonscan.Token) error {
 func (r *Reader) key(t *jsonscan.Token) error {
 	switch r.place {
 	case inRoot:
+		r.keys = true
 		r.field = r.fieldOf(t)
 		if r.field >= firstSection {
 			// The last of several counts, as in the engines.
@@ -163,7 +168,7 @@ func (r *Reader) enter(t *jsonscan.Token) bool {
 		if array {
 			return false
 		}
-		r.place = inRoot
+		r.place, r.root = inRoot, t.Start+1
 	case inRoot:
 		return r.enterField(t, array)
 	case inMessages, inPrompts:

@@ -17,6 +17,8 @@ type Reading struct {
 	SessionKey string
 	// Stream is true if the answer is asked for as a stream.
 	Stream bool
+	// Media is true if a message has an image, video or audio among its content parts.
+	Media bool
 	// MaxOutputTokens is the limit of the answer; negative if absent.
 	MaxOutputTokens int64
 	// PromptTokens is the length of the prompt: token ids counted, text estimated as
@@ -27,6 +29,8 @@ type Reading struct {
 	// Opaque says why nothing was read from a body; empty if it was read. Such a
 	// request can only be routed by load.
 	Opaque string
+
+	body extent
 }
 
 // reseed starts the chain from a model that was found outside of the body.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/pointsman/pointsman/services/router/internal/jsonscan"
+	"github.com/pointsman/pointsman/internal/kit/jsonscan"
 )
 
 const (
@@ -20,9 +20,11 @@ type scalars struct {
 	model                string
 	modelStart, modelEnd int64
 	stream               bool
+	media                bool      // a content part is media
 	maxTokens            [3]int64  // of max_completion_tokens, max_output_tokens, max_tokens
 	sessions             [4]string // of session_id, conversation, prompt_cache_key, user
 	salt, extraKey       string
+	salts                [saltKeys]keyed // where cache_salt and extra_key stand
 	adapter              string
 }
 
@@ -50,8 +52,10 @@ func (r *Reader) rootValue(t *jsonscan.Token) error {
 		v.sessions[3] = r.identity(t)
 	case fieldSalt:
 		v.salt = r.raw(t)
+		v.salts[saltKey].take(t)
 	case fieldExtraKey:
 		v.extraKey = r.raw(t)
+		v.salts[extraKey].take(t)
 	case fieldAdapter:
 		v.adapter = r.identity(t)
 	case other:

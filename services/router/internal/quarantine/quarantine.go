@@ -41,10 +41,19 @@ func (c Config) Validate() error {
 // still counts as failing in a row.
 const forgetAfter = 5 * time.Minute
 
+// How an endpoint is judged after a failure: by a moving average (EWMA) of how its
+// requests go since, in which each weighs so much, until it is below what is forgiven.
+// One failure is forgiven after 7 successes.
+const (
+	weight   = 0.2
+	forgiven = 0.05
+)
+
 // Quarantine is the endpoints that failed lately. Safe for concurrent use.
 type Quarantine struct {
 	cfg   Config
 	clock func() int64
+	load  func(roster.ID) int64 // nil: nobody is limited
 
 	mu      sync.Mutex // serialises writers
 	current atomic.Pointer[state]
@@ -57,10 +66,17 @@ type state struct {
 }
 
 type entry struct {
-	failures int   // in a row
-	until    int64 // on the clock
-	reason   string
+	row    int     // failures in a row
+	level  int     // failures since it was last forgiven
+	rate   float64 // moving average of failing
+	good   int64   // successes since it was last out
+	until  int64   // on the clock
+	reason string
 }
+
+// allowance is how many requests an endpoint may have at a time after its quarantine: one,
+// and two more for each that went well.
+func (e *entry) allowance() int64 { return 1 + 2*e.good }
 
 // New returns an empty Quarantine. clock is the roster's, in ns.
 func New(cfg Config, clock func() int64) (*Quarantine, error) {
@@ -69,6 +85,12 @@ func New(cfg Config, clock func() int64) (*Quarantine, error) {
 	}
 	return &Quarantine{cfg: cfg, clock: clock}, nil
 }
+
+// Limit has an endpoint that is back from quarantine have few requests at a time until it
+// has proved itself: an endpoint that fails fast is always empty, and whoever goes by
+// load would send it everything. load returns the requests in flight on an endpoint. Must
+// be called before anything else.
+func (q *Quarantine) Limit(load func(roster.ID) int64) { q.load = load }
 
 // Failed notes that the endpoint could not be reached or failed before its first
 // byte, and why. Failures of requests that were under way when it was put out do not
@@ -82,9 +104,12 @@ func (q *Quarantine) Failed(id roster.ID, reason string) {
 	if now < e.until {
 		return
 	}
-	e.failures++
+	e.row++
+	e.level++
+	e.rate += weight * (1 - e.rate)
+	e.good = 0
 	out := q.cfg.First
-	for i := 1; i < e.failures && out < q.cfg.Longest; i++ {
+	for i := 1; i < e.level && out < q.cfg.Longest; i++ {
 		out *= 2
 	}
 	e.until = now + int64(min(out, q.cfg.Longest))
@@ -92,14 +117,17 @@ func (q *Quarantine) Failed(id roster.ID, reason string) {
 		reason = "it failed"
 	}
 	e.reason = reason
-	if e.failures > 1 {
-		e.reason = fmt.Sprintf("%s (%d failures in a row)", reason, e.failures)
+	switch {
+	case e.row > 1:
+		e.reason = fmt.Sprintf("%s (%d failures in a row)", reason, e.row)
+	case e.level > 1:
+		e.reason = fmt.Sprintf("%s (%d failures lately)", reason, e.level)
 	}
 	entries[id] = e
 	q.replace(entries)
 }
 
-// Succeeded notes that the endpoint answered. While it is out this changes nothing:
+// Succeeded notes that the endpoint answered, which makes its failures count less. While it is out this changes nothing:
 // what still comes from an endpoint that is shutting down is no sign that it takes
 // new requests.
 func (q *Quarantine) Succeeded(id roster.ID) {
@@ -114,10 +142,18 @@ func (q *Quarantine) Succeeded(id roster.ID) {
 	defer q.mu.Unlock()
 	now := q.clock()
 	entries := q.copy(now)
-	if now >= entries[id].until {
-		delete(entries, id)
-		q.replace(entries)
+	e, there := entries[id]
+	if !there || now < e.until {
+		return
 	}
+	e.row = 0
+	e.good++
+	if e.rate *= 1 - weight; e.rate < forgiven {
+		delete(entries, id)
+	} else {
+		entries[id] = e
+	}
+	q.replace(entries)
 }
 
 // Retain forgets the endpoints that are not in the table. It is made for
@@ -152,13 +188,18 @@ func (q *Quarantine) Reason(id roster.ID, now int64) string {
 		return ""
 	}
 	e, there := st.entries[id]
-	if !there || now >= e.until {
+	switch {
+	case !there:
 		return ""
+	case now < e.until:
+		return e.reason
+	case q.load != nil && q.load(id) >= e.allowance():
+		return fmt.Sprintf("has the %d requests at a time that it may have after: %s", e.allowance(), e.reason)
 	}
-	return e.reason
+	return ""
 }
 
-// Out returns how many endpoints are out now.
+// Out returns how many endpoints are not to be picked now.
 func (q *Quarantine) Out() int {
 	now, n := q.clock(), 0
 	for _, id := range q.Suspects() {

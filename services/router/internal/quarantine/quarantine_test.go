@@ -1,6 +1,7 @@
 package quarantine
 
 import (
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -59,24 +60,84 @@ func TestDoublesUpToTheLongest(t *testing.T) {
 	}
 }
 
-func TestSuccessMakesGood(t *testing.T) {
+// succeed has n requests go well.
+func succeed(q *Quarantine, id roster.ID, n int) {
+	for range n {
+		q.Succeeded(id)
+	}
+}
+
+func TestSuccessesMakeGood(t *testing.T) {
 	q, c := newTest(t)
 	q.Failed("a", "refused")
 	q.Failed("b", "")
 	c.pass(time.Second)
-	q.Succeeded("a")
+	succeed(q, "a", 6)
+	if d := cmp.Diff([]roster.ID{"a", "b"}, q.Suspects()); d != "" {
+		t.Error(d)
+	}
+	succeed(q, "a", 1)
 	if d := cmp.Diff([]roster.ID{"b"}, q.Suspects()); d != "" {
 		t.Error(d)
 	}
-	q.Succeeded("b")
+	succeed(q, "b", 7)
 	if q.Suspects() != nil {
 		t.Errorf("suspects %v", q.Suspects())
 	}
 	q.Failed("a", "refused")
 	if got := outFor(q, "a", c.now); got != time.Second {
-		t.Errorf("out for %v after a success, want 1s", got)
+		t.Errorf("out for %v after all was forgiven, want 1s", got)
 	}
 	q.Succeeded("never failed")
+}
+
+// An endpoint that fails every third request succeeds in between, and still stays out
+// longer and longer.
+func TestFailingNowAndThenAddsUp(t *testing.T) {
+	q, c := newTest(t)
+	for i, seconds := range []int{1, 2, 4, 8, 16, 30} {
+		q.Failed("a", "500")
+		want := time.Duration(seconds) * time.Second
+		if got := outFor(q, "a", c.now); got != want {
+			t.Errorf("failure %d: out for %v, want %v", i+1, got, want)
+		}
+		if i == 2 {
+			if r := q.Reason("a", c.now); r != "500 (3 failures lately)" {
+				t.Errorf("reason %q", r)
+			}
+		}
+		c.pass(want)
+		succeed(q, "a", 2)
+	}
+}
+
+// B145: who is back from quarantine is empty, and gets few requests until they go well.
+func TestB145WhoIsBackGetsFewRequestsAtATime(t *testing.T) {
+	q, c := newTest(t)
+	load := map[roster.ID]int64{}
+	q.Limit(func(id roster.ID) int64 { return load[id] })
+	q.Failed("a", "500")
+	c.pass(time.Second)
+	for good := range int64(6) {
+		admitted := int64(0)
+		for load["a"] = 0; load["a"] < 1000 && q.Reason("a", c.now) == ""; load["a"]++ {
+			admitted++
+		}
+		if admitted != 1+2*good {
+			t.Errorf("after %d that went well: %d at a time", good, admitted)
+		}
+		if !strings.Contains(q.Reason("a", c.now), "at a time") || q.Out() != 1 {
+			t.Errorf("reason %q, %d out", q.Reason("a", c.now), q.Out())
+		}
+		q.Succeeded("a")
+	}
+	succeed(q, "a", 1)
+	if load["a"] = 1000; q.Reason("a", c.now) != "" {
+		t.Errorf("limited after all was forgiven: %s", q.Reason("a", c.now))
+	}
+	if q.Reason("healthy", c.now) != "" {
+		t.Error("who never failed is limited")
+	}
 }
 
 // An endpoint that shuts down still ends old answers, and refuses new requests.
@@ -113,6 +174,43 @@ func TestB147StaysOutUntilTheWindowEnds(t *testing.T) {
 	}
 	if tried >= 12 {
 		t.Errorf("tried %d times of 25", tried)
+	}
+}
+
+// Higress F5, H13: the moving averages of the reference are of times to the first token
+// (100 then 300 is 200, of a policy that is not here) and of failures. Here only failures
+// have one: a failure is .2, as in H13, and what goes well takes a fifth off.
+func TestHigressF5H13TheAverageOfFailures(t *testing.T) {
+	q, c := newTest(t)
+	for i, step := range []struct {
+		failed bool
+		want   float64
+	}{{true, .2}, {false, .16}, {true, .328}, {false, .2624}} {
+		if step.failed {
+			q.Failed("a", "500")
+			c.pass(q.cfg.Longest)
+		} else {
+			q.Succeeded("a")
+		}
+		if got := q.current.Load().entries["a"].rate; math.Abs(got-step.want) > 1e-12 {
+			t.Errorf("step %d: %v, want %v", i, got, step.want)
+		}
+	}
+}
+
+// Higress F8: a is better than b and cools off after one error: b alone while it does, a
+// again after.
+func TestHigressF8WhoCoolsOffIsBack(t *testing.T) {
+	q, c := newTest(t)
+	q.Failed("a", "500")
+	for _, step := range []struct {
+		pass time.Duration
+		out  bool
+	}{{0, true}, {time.Second - 1, true}, {1, false}, {time.Second, false}} {
+		c.pass(step.pass)
+		if out := q.Reason("a", c.now) != ""; out != step.out || q.Reason("b", c.now) != "" {
+			t.Errorf("%v later: out %t, want %t", step.pass, out, step.out)
+		}
 	}
 }
 
@@ -186,7 +284,7 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 	time.Sleep(2 * time.Millisecond)
 	for _, id := range q.Suspects() {
-		q.Succeeded(id)
+		succeed(q, id, 100)
 	}
 	if s := q.Suspects(); len(s) != 0 {
 		t.Errorf("suspects %v", s)

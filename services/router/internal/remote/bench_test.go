@@ -13,8 +13,9 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
+	"github.com/pointsman/pointsman/sdk/scorer/wire"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
@@ -102,7 +103,7 @@ func serveFlat(b *testing.B, name string) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	g := grpc.NewServer()
+	g := grpc.NewServer(grpc.ForceServerCodecV2(wire.Codec()))
 	s.Register(g)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = g.Serve(l) }()

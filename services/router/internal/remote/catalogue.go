@@ -12,9 +12,9 @@ func builtins() map[string][]string {
 	}
 }
 
-// complete returns the built-in services, as configured or else at their default
-// targets, followed by all others in configuration order.
-func complete(scorers []ScorerConfig) []ScorerConfig {
+// complete returns the built-in services, as configured or else in this process, if it has them
+// within, or at their default targets, followed by all others in configuration order.
+func complete(scorers []ScorerConfig, embedded map[string]Embedded) []ScorerConfig {
 	var all []ScorerConfig
 	for _, name := range []string{"scorer-queue", "scorer-kv", "prefix-indexer"} {
 		s := ScorerConfig{Name: name}
@@ -25,6 +25,9 @@ func complete(scorers []ScorerConfig) []ScorerConfig {
 		}
 		if s.Target == "" {
 			s.Target = "dns:///" + name + ":9100"
+			if _, within := embedded[name]; within {
+				s.Target = embeddedTarget
+			}
 		}
 		all = append(all, s)
 	}

@@ -37,8 +37,14 @@ type ScorerConfig struct {
 	Name string `yaml:"name"`
 	// Target is where it is: "dns:///NAME:PORT" (every address of the name is a
 	// replica, looked up every few seconds), "HOST:PORT" or several of them with
-	// commas, or "unix:///PATH". Default for the built-in services: dns:///<name>:9100.
+	// commas, "unix:///PATH", or "embedded": in the router's own process, for programs that have
+	// the scorer within ("pointsman serve" has the built-in ones). Default for the built-in
+	// services: embedded where they are within, else dns:///<name>:9100.
 	Target string `yaml:"target"`
+	// Settings is a file with the settings of an embedded scorer, as its service takes with
+	// --config; pool, nats, listen, roster, admin, log and tracing are the router's. Default: the
+	// service's defaults.
+	Settings string `yaml:"settings"`
 	// Types are the scorer types that are asked of this service, whoever else serves
 	// them. Default: those that it says it serves. Set it to choose between two
 	// services of one type, or to load a configuration while the service is down.
@@ -156,5 +162,5 @@ func (s ScorerConfig) validate() error {
 	}
 	client := rpc.DefaultClientConfig()
 	client.TLS = s.TLS
-	return errors.Join(append(errs, client.Validate())...)
+	return errors.Join(append(errs, client.Validate(), s.validateEmbedded())...)
 }

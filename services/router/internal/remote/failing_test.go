@@ -95,6 +95,60 @@ func TestStreamThatIsNotRead(t *testing.T) {
 	}
 }
 
+// A scorer that sends what nobody asked for, without end, is not read for ever: its stream
+// is ended, and what is wrong with it is told.
+func TestFlood(t *testing.T) {
+	for name, m := range map[string]*scorerv1.ScoreStreamResponse{
+		"of empty messages":     {},
+		"of answers to no call": {Answers: []*scorerv1.StreamAnswer{{CallId: 1 << 60}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHandmade("acme")
+			s.stream = func(_ *handmade, st scorerv1.ScorerService_ScoreStreamServer) error {
+				for {
+					if err := st.Send(m); err != nil {
+						return err
+					}
+				}
+			}
+			r := newRig(t, one("acme", s.serve(t, "")))
+			kittest.Eventually(t, "it to be shown as what it is", func() bool {
+				st := r.set.Status()[0]
+				return strings.Contains(st.GetLastError(), "nobody asked for") && !st.GetReplicas()[0].GetReady()
+			})
+			if r.value("pointsman_router_scorer_contract_breaches_total", "kind", "unasked") == 0 {
+				t.Error("no breach is counted")
+			}
+		})
+	}
+}
+
+// A scorer whose health changes without end is not followed, or logged, without end.
+func TestHealthThatNeverRests(t *testing.T) {
+	p := &pace{healthBurst, time.Unix(0, 0)}
+	now, followed := time.Unix(0, 0), 0
+	for range 10_000 { // a millisecond apart
+		now = now.Add(time.Millisecond)
+		if p.take(now) {
+			followed++
+		}
+	}
+	if followed < 19 || followed > 20 {
+		t.Errorf("%d changes of 10 s were followed, want %d at once and one a second", followed, healthBurst)
+	}
+	s := newHandmade("acme")
+	s.health = health.NewServer()
+	name := scorerv1.ScorerService_ServiceDesc.ServiceName
+	r := newRig(t, one("acme", s.serve(t, "")))
+	sc := r.resolve("acme")
+	for i := range 50 {
+		s.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_ServingStatus(1+i%2))
+		time.Sleep(time.Millisecond)
+	}
+	s.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
+	kittest.Eventually(t, "what holds in the end to be seen", func() bool { return r.ask(sc)[0].Verdict == route.Scored })
+}
+
 type text string
 
 func (text) Blocks(int, int) []uint64 { return nil }

@@ -14,6 +14,7 @@ const (
 	errorDomain   = "scorer.pointsman.dev"
 	tableNotHeld  = "TABLE_NOT_HELD"
 	overloadWords = "it sheds load"
+	lateWords     = "no answer in time"
 )
 
 // fault is what an error of a scorer means for the call and for the replica.
@@ -34,6 +35,7 @@ func judge(code codes.Code, reason, message string) fault {
 	switch code {
 	case codes.DeadlineExceeded:
 		f.verdict = route.TimedOut
+		f.reason = lateWords + ": " + cut(message) // either side may have looked at the clock first
 	case codes.ResourceExhausted:
 		f.verdict, f.blame = route.Skipped, false
 		f.reason = overloadWords + ": " + cut(message)

@@ -33,6 +33,7 @@ type flight struct {
 
 	session atomic.Pointer[session]            // where it is
 	cancel  atomic.Pointer[context.CancelFunc] // of a unary call under way
+	until   until                              // of an embedded one
 
 	request    scorerv1.ScoreRequest
 	table      scorerv1.TableReference
@@ -115,7 +116,7 @@ func (f *flight) abandon(late bool) {
 		return
 	}
 	if late {
-		s.replica.failure(f.id, "no answer in time")
+		s.replica.failure(f.id, lateWords)
 	} else {
 		s.replica.breaker.forget(f.id)
 	}

@@ -65,6 +65,15 @@ func (in *Instance) SessionHeader() string {
 	return ""
 }
 
+// EffectiveParameters returns what the instance's parameters come to, defaults filled in,
+// as the scorer last said: a JSON object. Nil if it was not reached or does not tell.
+func (in *Instance) EffectiveParameters() []byte {
+	if n := in.asks.Load(); n != nil {
+		return n.told
+	}
+	return nil
+}
+
 // Start asks the replica with the fewest calls open.
 func (in *Instance) Start(call *fanout.Call) {
 	f, ok := call.Own.(*flight)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/pointsman/pointsman/internal/kit/kittest"
 	"github.com/pointsman/pointsman/internal/kit/roster"
-	"github.com/pointsman/pointsman/internal/kit/scorer"
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 

@@ -1,6 +1,8 @@
 package remote
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,6 +22,7 @@ type needs struct {
 	fanout.Needs
 	load, labels, adapters bool
 	sessionHeader          string // of the answer, for the client; empty for none
+	told                   []byte // what its parameters come to; nil if the scorer does not tell
 }
 
 // readNeeds refuses what this router does not know or may not give.
@@ -56,6 +59,19 @@ func readNeeds(m *scorerv1.InputNeeds, promptText bool) (*needs, error) {
 		}
 	}
 	return n, nil
+}
+
+// maxTold is the most bytes that parameters may come to.
+const maxTold = 64 << 10
+
+// readTold returns what parameters come to; nil if the scorer does not tell, or tells
+// what is no object.
+func readTold(m *scorerv1.ValidateParametersResponse) []byte {
+	text := bytes.TrimSpace(m.GetEffectiveParametersJson())
+	if len(text) == 0 || len(text) > maxTold || text[0] != '{' || !json.Valid(text) {
+		return nil
+	}
+	return text
 }
 
 func (n *needs) readPrefix(m *scorerv1.InputNeeds) error {

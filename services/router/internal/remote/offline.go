@@ -24,6 +24,12 @@ type offlineService struct {
 	info   *info
 }
 
+// checked is what Offline resolves: what an instance's parameters come to.
+type checked struct{ told []byte }
+
+// EffectiveParameters is that of [Instance].
+func (c checked) EffectiveParameters() []byte { return c.told }
+
 // NewOffline asks the servers what they serve. Types in unchecked, which nobody here
 // serves, are taken to be served with any parameters. ctx is that of all later calls.
 func NewOffline(ctx context.Context, servers []scorerv1.ScorerServiceServer, unchecked []string) (*Offline, error) {
@@ -52,7 +58,8 @@ func (o *Offline) Types() []string {
 	return slices.Compact(all)
 }
 
-// Resolve checks a plug-in as [Set.Resolve] does. asked is nil.
+// Resolve checks a plug-in as [Set.Resolve] does. What it
+// resolves can only be asked what its parameters come to.
 func (o *Offline) Resolve(plugin, typ string, parameters []byte) (service string, asked any, failClosed bool, warnings []string, err error) {
 	for _, s := range o.services {
 		if !s.info.serves(typ) {
@@ -66,10 +73,10 @@ func (o *Offline) Resolve(plugin, typ string, parameters []byte) (service string
 		for _, f := range m.GetFaults() {
 			faults = append(faults, parameterFault{cut(f.GetKey()), cut(f.GetMessage())})
 		}
-		return s.info.name, nil, false, nil, errors.Join(faults...)
+		return s.info.name, checked{readTold(m)}, false, nil, errors.Join(faults...)
 	}
 	if slices.Contains(o.unchecked, typ) {
-		return "(not checked)", nil, false, []string{fmt.Sprintf("whether somebody serves %q, and takes the parameters of %q, was not checked", typ, plugin)}, nil
+		return "(not checked)", checked{}, false, []string{fmt.Sprintf("whether somebody serves %q, and takes the parameters of %q, was not checked", typ, plugin)}, nil
 	}
 	text := fmt.Sprintf("no scorer serves type %q", typ)
 	if near := conf.Nearest(typ, o.Types()); near != "" {

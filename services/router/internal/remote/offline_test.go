@@ -22,9 +22,13 @@ func (p published) GetScorerInfo(context.Context, *scorerv1.GetScorerInfoRequest
 
 func (published) ValidateParameters(_ context.Context, in *scorerv1.ValidateParametersRequest) (*scorerv1.ValidateParametersResponse, error) {
 	if string(in.GetParametersJson()) == "{}" {
-		return &scorerv1.ValidateParametersResponse{}, nil
+		return &scorerv1.ValidateParametersResponse{EffectiveParametersJson: []byte(`{"a":1}`)}, nil
 	}
 	return &scorerv1.ValidateParametersResponse{Faults: []*scorerv1.ParameterFault{{Key: "a", Message: "unknown"}, {Message: "too many"}}}, nil
+}
+
+func told(asked any) string {
+	return string(asked.(interface{ EffectiveParameters() []byte }).EffectiveParameters())
 }
 
 func TestOffline(t *testing.T) {
@@ -36,9 +40,9 @@ func TestOffline(t *testing.T) {
 		t.Errorf("types %v", got)
 	}
 	for _, typ := range []string{"queue-scorer", "waiting-scorer"} {
-		service, _, _, warnings, err := o.Resolve("q", typ, []byte("{}"))
-		if service != "scorer-queue" || err != nil || len(warnings) != 0 {
-			t.Errorf("%s: service %q, warnings %q, error %v", typ, service, warnings, err)
+		service, asked, _, warnings, err := o.Resolve("q", typ, []byte("{}"))
+		if service != "scorer-queue" || err != nil || len(warnings) != 0 || told(asked) != `{"a":1}` {
+			t.Errorf("%s: service %q, told %q, warnings %q, error %v", typ, service, told(asked), warnings, err)
 		}
 	}
 	_, _, _, _, err = o.Resolve("q", "queue-scorer", []byte(`{"a":1}`))
@@ -46,8 +50,8 @@ func TestOffline(t *testing.T) {
 	if err == nil || err.Error() != "unknown\ntoo many" || !errors.As(err, &keyed) || keyed.ParameterKey() != "a" {
 		t.Errorf("error %v", err)
 	}
-	if _, _, _, warnings, err := o.Resolve("x", "acme", []byte(`{"a":1}`)); err != nil || len(warnings) != 1 {
-		t.Errorf("unchecked: warnings %q, error %v", warnings, err)
+	if _, asked, _, warnings, err := o.Resolve("x", "acme", []byte(`{"a":1}`)); err != nil || len(warnings) != 1 || told(asked) != "" {
+		t.Errorf("unchecked: told %q, warnings %q, error %v", told(asked), warnings, err)
 	}
 	if _, _, _, _, err = o.Resolve("x", "quue-scorer", nil); err == nil || !strings.Contains(err.Error(), `did you mean "queue-scorer"?; served: acme`) {
 		t.Errorf("unknown: %v", err)

@@ -50,6 +50,10 @@ func newReplica(s *service, address string) *replica {
 // run keeps a session with the replica until ctx ends or it leaves.
 func (r *replica) run(ctx context.Context) {
 	defer r.leave()
+	if r.service.target.embedded {
+		r.runEmbedded(ctx)
+		return
+	}
 	conn, err := rpc.Dial(r.address, r.service.client)
 	if err != nil { // the TLS files: no attempt will go better
 		r.lost(err)
@@ -60,7 +64,7 @@ func (r *replica) run(ctx context.Context) {
 	pause := firstPause
 	for {
 		began := time.Now()
-		err := r.session(ctx, conn)
+		err := r.session(ctx, connection{conn})
 		if ctx.Err() != nil || r.leaving.Err() != nil {
 			return
 		}
@@ -71,6 +75,14 @@ func (r *replica) run(ctx context.Context) {
 		r.service.look()
 		r.wait(ctx, conn, pause)
 		pause = min(2*pause, longPause)
+	}
+}
+
+// runEmbedded is run for a scorer in this process, which neither comes nor goes.
+func (r *replica) runEmbedded(ctx context.Context) {
+	if err := r.session(ctx, inProcess{*r.service.embedded}); ctx.Err() == nil && r.leaving.Err() == nil {
+		r.lost(err) // it does not keep the contract: no attempt will go better
+		<-ctx.Done()
 	}
 }
 

@@ -235,6 +235,31 @@ func TestFaultFoundOnConnecting(t *testing.T) {
 	}
 }
 
+// What a scorer says that parameters come to is kept, if it is an object.
+func TestEffectiveParameters(t *testing.T) {
+	for name, c := range map[string]struct{ says, want string }{
+		"it tells":      {" {\"a\": 1} ", `{"a": 1}`},
+		"it does not":   {"", ""},
+		"not an object": {"[1]", ""},
+		"not JSON":      {`{"a":`, ""},
+		"without end":   {`{"a":"` + strings.Repeat("x", maxTold) + `"}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newHandmade("acme")
+			s.validate = func(*scorerv1.ValidateParametersRequest) (*scorerv1.ValidateParametersResponse, error) {
+				return &scorerv1.ValidateParametersResponse{EffectiveParametersJson: []byte(c.says)}, nil
+			}
+			r := newRig(t, one("acme", s.serve(t, "")))
+			if got := told(r.resolved("acme").Asked); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+	if got := newInstance(&service{}, "p", "acme", nil).EffectiveParameters(); got != nil {
+		t.Errorf("nobody was asked and told %q", got)
+	}
+}
+
 // A replica that does not answer about parameters is asked again.
 func TestValidationIsRepeated(t *testing.T) {
 	s := newHandmade("acme")

@@ -261,6 +261,8 @@ type rigConfig struct {
 	breaker breakerConfig
 	labels  []roster.Label
 	size    int
+
+	embedded map[string]Embedded
 }
 
 func withTimeout(d time.Duration) rigOption { return func(c *rigConfig) { c.timeout = d } }
@@ -277,7 +279,7 @@ func newRig(t testing.TB, scorers []ScorerConfig, opts ...rigOption) *rig {
 	tel := telemetry.Discard()
 	r := &rig{t: t, tel: tel, roster: roster.New(roster.Config{}), stop: func() {}}
 	r.roster.SetTable(newTable(t, rc.size, rc.labels...))
-	set, err := New(rc.cfg, Deps{Roster: r.roster, RouterID: "router-1", Lookup: rc.lookup}, tel)
+	set, err := New(rc.cfg, Deps{Roster: r.roster, RouterID: "router-1", Lookup: rc.lookup, Embedded: rc.embedded}, tel)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,15 +20,16 @@ const minLookup = 500 * time.Millisecond
 
 // service is one scorer service: its replicas and what is known of it.
 type service struct {
-	set     *Set
-	cfg     ScorerConfig
-	target  target
-	client  rpc.ClientConfig
-	builtin []string // the types that are known without asking; nil for strangers
-	tally   tally
-	ids     atomic.Uint64 // of calls
-	turn    atomic.Uint32 // spreads ties
-	lookNow chan struct{}
+	set      *Set
+	cfg      ScorerConfig
+	target   target
+	client   rpc.ClientConfig
+	embedded *Embedded // in this process; nil if it is elsewhere
+	builtin  []string  // the types that are known without asking; nil for strangers
+	tally    tally
+	ids      atomic.Uint64 // of calls
+	turn     atomic.Uint32 // spreads ties
+	lookNow  chan struct{}
 
 	configured bool // the operator names it
 	wanted     bool // it is to be connected to; guarded by Set.mu
@@ -49,13 +50,21 @@ func newService(s *Set, cfg ScorerConfig, configured bool) (*service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("scorer %q: target: %w", cfg.Name, err)
 	}
+	var within *Embedded
+	if t.embedded {
+		e, there := s.deps.Embedded[cfg.Name]
+		if !there {
+			return nil, fmt.Errorf("scorer %q: target: embedded, but this program has no scorer of that name within it%s; say where it is, or run \"pointsman serve\", which has the built-in ones", cfg.Name, list(s.deps.Embedded))
+		}
+		within = &e
+	}
 	client := rpc.DefaultClientConfig()
 	client.TLS = cfg.TLS
 	if client.TLS.Enabled() && client.TLS.ServerName == "" {
 		client.TLS.ServerName = t.serverName() // replicas are dialled by address
 	}
 	return &service{
-		set: s, cfg: cfg, target: t, client: client, builtin: builtins()[cfg.Name],
+		set: s, cfg: cfg, target: t, embedded: within, client: client, builtin: builtins()[cfg.Name],
 		lookNow: make(chan struct{}, 1), wanted: configured, configured: configured, replicas: make(map[string]*replica),
 	}, nil
 }

@@ -33,6 +33,7 @@ type session struct {
 	replica *replica
 	info    *info
 	client  scorerv1.ScorerServiceClient
+	options []grpc.CallOption // of a unary Score
 	streams bool
 	line    line
 	ready   atomic.Bool   // calls may go to it
@@ -61,27 +62,29 @@ type line interface {
 }
 
 // session runs one session and returns why it ended.
-func (r *replica) session(ctx context.Context, conn *grpc.ClientConn) error {
+func (r *replica) session(ctx context.Context, l link) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	stop := context.AfterFunc(r.leaving, func() { end(errLeaving) })
 	defer stop()
-	s := &session{replica: r, client: scorerv1.NewScorerServiceClient(conn)}
+	s := &session{replica: r, client: l.client()}
+	s.options = []grpc.CallOption{grpc.MaxCallRecvMsgSize(r.service.set.cfg.ScorerAnswerBytes)}
 	if err := s.ask(ctx); err != nil {
 		return err
 	}
-	if err := s.open(); err != nil {
+	var err error
+	if s.line, err = l.open(s); err != nil {
 		return err
 	}
 	defer s.line.hangUp()
 	r.service.enter(s)
 	defer s.withdraw()
 	s.checkInstances(ctx)
-	return s.serve(ctx, conn)
+	return s.serve(ctx, l)
 }
 
 // serve is the working life of a session.
-func (s *session) serve(ctx context.Context, conn *grpc.ClientConn) error {
+func (s *session) serve(ctx context.Context, l link) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	r := s.replica
@@ -90,10 +93,10 @@ func (s *session) serve(ctx context.Context, conn *grpc.ClientConn) error {
 	r.found(s)
 	var running sync.WaitGroup
 	running.Go(func() { end(s.line.run()) })
-	running.Go(func() { s.watchHealth(ctx, conn) })
+	running.Go(func() { l.watchHealth(ctx, s) })
 	running.Go(func() { s.keepChecking(ctx) })
 	running.Go(func() {
-		if connectionLost(ctx, conn) {
+		if l.lost(ctx) {
 			end(errConnection)
 		}
 	})
@@ -152,8 +155,8 @@ func (s *session) ask(ctx context.Context) error {
 	return nil
 }
 
-// open chooses the line.
-func (s *session) open() error {
+// openLine chooses the line over a connection.
+func (s *session) openLine() (line, error) {
 	r := s.replica
 	r.mu.Lock()
 	streams := s.info.streams && !r.noStream
@@ -163,23 +166,24 @@ func (s *session) open() error {
 		streams = false
 	case Stream:
 		if !streams {
-			return errors.New("it has no stream, and transport: stream is set")
+			return nil, errors.New("it has no stream, and transport: stream is set")
 		}
 	}
 	s.streams = streams
 	if !streams {
-		s.line = newUnary(s)
-		return nil
+		return newUnary(s), nil
 	}
-	line, err := newStream(s)
+	t, err := newStream(s)
 	if err != nil {
-		return fmt.Errorf("open the stream: %s", plain(err))
+		return nil, fmt.Errorf("open the stream: %s", plain(err))
 	}
-	s.line = line
-	return nil
+	return t, nil
 }
 
 func (s *session) transport() Transport {
+	if s.replica.service.target.embedded {
+		return embeddedTarget
+	}
 	if s.streams {
 		return Stream
 	}

@@ -35,6 +35,9 @@ type Deps struct {
 	Roster Roster
 	// RouterID names this router process, as on the broadcast. REQUIRED.
 	RouterID string
+	// Embedded are the scorers in this process, by the names of their services. Those
+	// that are built in are asked unless a configuration says where else they are.
+	Embedded map[string]Embedded
 	// Lookup finds the addresses of a host. Nil: the system's resolver.
 	Lookup LookupFunc
 }
@@ -74,7 +77,7 @@ func New(cfg Config, deps Deps, tel *telemetry.Telemetry) (*Set, error) {
 	for _, c := range cfg.Scorers {
 		configured[c.Name] = true
 	}
-	for _, c := range complete(cfg.Scorers) {
+	for _, c := range complete(cfg.Scorers, deps.Embedded) {
 		svc, err := newService(s, c, configured[c.Name])
 		if err != nil {
 			return nil, err

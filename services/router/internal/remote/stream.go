@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
+	"github.com/pointsman/pointsman/sdk/scorer/wire"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
@@ -23,6 +25,7 @@ const (
 	maxBatchBytes = 1 << 20   // of requests in one message, about
 	maxBatchCells = 128 << 10 // calls times candidates in one message: bounds the answer
 	maxQueue      = 1024      // calls waiting to be sent on one stream
+	maxUnasked    = 1000      // messages and answers of a peer beyond those that it was asked for
 )
 
 // Why a line does not take a flight.
@@ -46,13 +49,15 @@ type stream struct {
 	cancelled []uint64           // to be told
 	unheld    []uint64           // digests of tables that the peer says it lacks
 
-	out    outgoing  // the writer's
-	landed []*flight // the reader's
+	out    outgoing     // the writer's
+	asked  atomic.Int64 // messages and calls that were sent
+	landed []*flight    // the reader's
+	heard  int64        // messages and answers that came; the reader's
 }
 
 func newStream(s *session) (*stream, error) {
 	ctx, cancel := context.WithCancel(context.Background()) // until hangUp
-	grpcStream, err := s.client.ScoreStream(ctx, grpc.MaxCallRecvMsgSize(s.replica.service.set.cfg.ScorerAnswerBytes))
+	grpcStream, err := s.client.ScoreStream(ctx, grpc.MaxCallRecvMsgSize(s.replica.service.set.cfg.ScorerAnswerBytes), grpc.ForceCodecV2(wire.Codec()))
 	if err != nil {
 		cancel()
 		return nil, err
@@ -175,6 +180,7 @@ func (t *stream) sendBatch() (bool, error) {
 	if len(o.batch) == 0 && len(o.cancelled) == 0 {
 		return false, nil
 	}
+	t.asked.Add(int64(1 + len(o.batch)))
 	err := o.send(t.session, t.grpc.SendMsg, time.Now())
 	for _, f := range o.batch {
 		f.call.Release()
@@ -212,13 +218,25 @@ func (t *stream) take(o *outgoing) {
 
 // read completes calls until the stream ends.
 func (t *stream) read() error {
+	m := &scorerv1.ScoreStreamResponse{} // used again but for its scores, which are handed on
 	for {
-		m := &scorerv1.ScoreStreamResponse{} // its scores are handed on
 		if err := t.grpc.RecvMsg(m); err != nil {
 			return t.ended(err)
 		}
+		if t.flooded(len(m.Answers)) {
+			const reason = "it sends what nobody asked for, without end"
+			t.session.breach("unasked", reason)
+			return errors.New(reason)
+		}
 		t.receive(m.Answers)
 	}
+}
+
+// flooded counts what comes and says whether it is far more than was asked for: reading that
+// would cost a processor for as long as the stream lasts, breaker or not.
+func (t *stream) flooded(answers int) bool {
+	t.heard += int64(1 + answers)
+	return t.heard > 2*t.asked.Load()+maxUnasked
 }
 
 // receive completes the calls of one message.
@@ -252,11 +270,20 @@ func (t *stream) complete(f *flight, a *scorerv1.StreamAnswer) {
 	switch r := a.GetResult().(type) {
 	case *scorerv1.StreamAnswer_Response:
 		f.answered(t.session, r.Response)
+		handOn(r.Response)
 	case *scorerv1.StreamAnswer_Error:
 		t.refused(f, judge(codes.Code(r.Error.GetCode()), r.Error.GetReason(), r.Error.GetMessage())) //nolint:gosec // unknown codes have a name too
 	default:
 		t.session.breach("no_result", "it sent an answer that is neither scores nor an error")
 		f.faulted(t.session, fault{verdict: route.Failed, reason: "an answer without a result", blame: true})
+	}
+}
+
+// handOn parts an answer from what was handed on of it, so that it can be received into
+// again.
+func handOn(r *scorerv1.ScoreResponse) {
+	if r != nil {
+		r.Scores, r.AbstainedIndices, r.MatchedBlockCounts = nil, nil, nil
 	}
 }
 

@@ -15,16 +15,22 @@ import (
 // net.Resolver.LookupHost.
 type LookupFunc func(ctx context.Context, host string) ([]string, error)
 
-// target is where the replicas of a service are: a socket, or hosts and ports.
+// target is where the replicas of a service are: in this process, at a socket, or at
+// hosts and ports.
 type target struct {
-	socket string // "unix:///path"
-	hosts  []hostPort
+	socket   string // "unix:///path"
+	hosts    []hostPort
+	embedded bool // in this process
 }
 
 type hostPort struct{ host, port string }
 
-// parseTarget reads "dns:///NAME:PORT", "HOST:PORT,HOST:PORT" or "unix:///PATH".
+// parseTarget reads "dns:///NAME:PORT", "HOST:PORT,HOST:PORT", "unix:///PATH" or
+// "embedded".
 func parseTarget(s string) (target, error) {
+	if s == embeddedTarget {
+		return target{embedded: true}, nil
+	}
 	if path, ok := strings.CutPrefix(s, "unix://"); ok {
 		if !strings.HasPrefix(path, "/") || path == "/" {
 			return target{}, fmt.Errorf("a socket must be unix:///PATH, not %q", s)
@@ -33,13 +39,13 @@ func parseTarget(s string) (target, error) {
 	}
 	rest := strings.TrimPrefix(s, "dns:///")
 	if strings.Contains(rest, "/") {
-		return target{}, fmt.Errorf("must be dns:///NAME:PORT, HOST:PORT,… or unix:///PATH, not %q", s)
+		return target{}, fmt.Errorf("must be dns:///NAME:PORT, HOST:PORT,…, unix:///PATH or embedded, not %q", s)
 	}
 	var t target
 	for _, part := range strings.Split(rest, ",") {
 		host, port, err := net.SplitHostPort(strings.TrimSpace(part))
 		if err != nil || host == "" {
-			return target{}, fmt.Errorf("must be dns:///NAME:PORT, HOST:PORT,… or unix:///PATH, not %q", s)
+			return target{}, fmt.Errorf("must be dns:///NAME:PORT, HOST:PORT,…, unix:///PATH or embedded, not %q", s)
 		}
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 			return target{}, fmt.Errorf("port %q of %q must be a number from 1 to 65535", port, s)
@@ -59,7 +65,7 @@ func (t target) serverName() string {
 
 // fixed says whether the addresses never change, so that one look is enough.
 func (t target) fixed() bool {
-	return t.socket != "" || !slices.ContainsFunc(t.hosts, func(h hostPort) bool {
+	return t.embedded || t.socket != "" || !slices.ContainsFunc(t.hosts, func(h hostPort) bool {
 		_, err := netip.ParseAddr(h.host)
 		return err != nil
 	})
@@ -67,6 +73,9 @@ func (t target) fixed() bool {
 
 // addresses looks up every host. An error goes with what was found in spite of it.
 func (t target) addresses(ctx context.Context, lookup LookupFunc) ([]string, error) {
+	if t.embedded {
+		return []string{embeddedTarget}, nil
+	}
 	if t.socket != "" {
 		return []string{t.socket}, nil
 	}

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -108,7 +107,7 @@ func (u *unary) fly(f *flight) {
 	if tp := f.streamCall.Traceparent; tp != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", tp)
 	}
-	resp, err := u.score(ctx, f)
+	resp, err := u.session.score(ctx, f)
 	f.cancel.Store(nil)
 	cancel()
 	if err == nil {
@@ -125,14 +124,13 @@ func (u *unary) fly(f *flight) {
 
 // score asks by table reference if the replica accepts that, and once more with the
 // candidates listed if it does not hold the table.
-func (u *unary) score(ctx context.Context, f *flight) (*scorerv1.ScoreResponse, error) {
-	s := u.session
+func (s *session) score(ctx context.Context, f *flight) (*scorerv1.ScoreResponse, error) {
 	set := s.replica.service.set
 	if s.info.references {
-		if s.info.follows && set.pending != nil {
+		if s.info.follows && set.pending != nil && !s.replica.service.target.embedded {
 			f.request.Pending = set.pending.Pending(s.applied.Load(), f.call.Snapshot().Table)
 		}
-		resp, err := u.invoke(ctx, f)
+		resp, err := s.invoke(ctx, f)
 		if status.Code(err) != codes.FailedPrecondition || !judgeError(err).table {
 			return resp, err
 		}
@@ -141,9 +139,9 @@ func (u *unary) score(ctx context.Context, f *flight) (*scorerv1.ScoreResponse, 
 	}
 	snapshot := f.call.Snapshot()
 	f.request.Candidates = listed(snapshot, f.call.Candidates(), f.binding.needs, set.deps.Roster.Now(), time.Now())
-	return u.invoke(ctx, f)
+	return s.invoke(ctx, f)
 }
 
-func (u *unary) invoke(ctx context.Context, f *flight) (*scorerv1.ScoreResponse, error) {
-	return u.session.client.Score(ctx, &f.request, grpc.MaxCallRecvMsgSize(u.session.replica.service.set.cfg.ScorerAnswerBytes))
+func (s *session) invoke(ctx context.Context, f *flight) (*scorerv1.ScoreResponse, error) {
+	return s.client.Score(ctx, &f.request, s.options...)
 }

@@ -102,6 +102,7 @@ func (s *session) judge(ctx context.Context, in *Instance) (n *needs, refused []
 	if err != nil {
 		return nil, []error{err}, nil
 	}
+	n.told = readTold(m)
 	return n, nil, nil
 }
 

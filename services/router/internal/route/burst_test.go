@@ -22,7 +22,7 @@ func burst(t testing.TB, n int, w with, f *fan, pods []pod) map[roster.ID]int {
 	var scored sync.WaitGroup
 	scored.Add(n)
 	f.before = func(context.Context) { scored.Done(); scored.Wait() }
-	g := newRigDeps(t, route.Deps{Fan: f, FanTimeout: 60_000_000_000, OtherRouters: func() int { return w.others }}, w, pods...)
+	g := newRigDeps(t, route.Deps{Fan: f, OtherRouters: func() int { return w.others }}, w, pods...)
 	var done sync.WaitGroup
 	for range n {
 		done.Go(func() {
@@ -160,7 +160,7 @@ func TestOwnPicksAreNotThoseOfOthers(t *testing.T) {
 					g.r.Pick("other", uint64(i), picked[i%2], 0, g.r.Now())
 				}
 			}
-			g = newRigDeps(t, route.Deps{Fan: f, FanTimeout: 60_000_000_000, OtherRouters: func() int { return 1 }}, with{scorers: scorers(1)}, pod{}, pod{}, pod{})
+			g = newRigDeps(t, route.Deps{Fan: f, OtherRouters: func() int { return 1 }}, with{scorers: scorers(1)}, pod{}, pod{}, pod{})
 			d := g.Decide(t.Context(), request())
 			if diff := cmp.Diff(c.want, slices.Sorted(slices.Values(d.Results[0].Totals)), approx()); diff != "" {
 				t.Error(diff)

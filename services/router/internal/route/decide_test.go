@@ -44,6 +44,9 @@ func TestTotals(t *testing.T) {
 		// The row's scorer does not clamp; here scores are 0..1 before they are weighed.
 		{"M11 clamped", []float64{1}, answers{gives(-.2, 1.1)}, []float64{0, 1}, 1},
 		{"an abstention is the mean of what was given", []float64{2}, answers{abstains([]float32{.2, nan, .8}, 1)}, []float64{.4, 1, 1.6}, 2},
+		// The reference (Higress's ai-endpoint-picker) counts what is missing as 0 of the worst,
+		// so that a known queue always wins. Here it says nothing: the other scorer decides.
+		{"Higress H4 A has no queue, B is not known to", []float64{2, 1}, answers{abstains([]float32{1, nan}, 1), gives(.5, .6)}, []float64{2.5, 2.6}, 1},
 		{"a scorer that abstained on everybody is not there", []float64{1, 9}, answers{gives(.1, .2), abstains([]float32{0, 0}, 0, 1)}, []float64{.1, .2}, 1},
 		{"nor one that says so", []float64{1, 9}, answers{gives(.1, .2), says(route.Abstained, "")}, []float64{.1, .2}, 1},
 		{"nor one that failed", []float64{1, 9}, answers{gives(.1, .2), says(route.Failed, "x")}, []float64{.1, .2}, 1},
@@ -185,21 +188,9 @@ func TestAClientThatWentAway(t *testing.T) {
 	}
 }
 
-func TestTheFanHasADeadline(t *testing.T) {
-	g := newRig(t, &fan{answers: answers{says(route.TimedOut, "late")}, before: func(ctx context.Context) {
-		if at, ok := ctx.Deadline(); !ok || time.Until(at) > route.DefaultFanTimeout {
-			t.Errorf("deadline %v, %t", at, ok)
-		}
-		<-ctx.Done()
-	}}, with{scorers: scorers(1)}, pod{})
-	if d := g.Decide(t.Context(), request()); d.Err != nil || !d.Results[0].LeastLoad {
-		t.Errorf("the fan's deadline is not the request's: %v", d.Err)
-	}
-}
-
 func TestNewSchedulerWantsItsParts(t *testing.T) {
-	_, err := route.NewScheduler(route.Deps{FanTimeout: -1})
-	for _, part := range []string{"roster", "fan", "ledger", "timeout"} {
+	_, err := route.NewScheduler(route.Deps{})
+	for _, part := range []string{"roster", "fan", "ledger"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not named in %v", part, err)
 		}

@@ -41,13 +41,16 @@ type Decision struct {
 	// carries the request out must finish it, which ends those of the other profiles
 	// too; they may be ended before, by ProfileResult.Reservation.
 	Reservation Reservation
+	// Plan is how further endpoints take part. Nil: the request goes to Endpoint, and all
+	// is said.
+	Plan *Plan
 	// Err is why there is no pick: wraps one of the errors above.
 	Err error
 	// Admission is whether the request was let in. A request that was not has no
 	// Results.
 	Admission Admission
-	// QuarantineWaived is true if every endpoint that could serve the request was
-	// in quarantine, so that quarantine was not heeded.
+	// QuarantineWaived is true if every endpoint that could serve the request, or that the
+	// profiles' filters let through, was in quarantine, so that quarantine was not heeded.
 	QuarantineWaived bool
 	// DryRun is true if nothing was reserved.
 	DryRun bool

@@ -18,8 +18,9 @@ const (
 type eligible struct {
 	positions []int32 // ascending; shared, not to be changed
 	droppedBy []string
-	waived    bool  // quarantine would have left nobody
-	err       error // why there is nobody
+	waived    bool    // quarantine would have left nobody
+	whole     []int32 // positions with those in quarantine; nil if nobody is
+	err       error   // why there is nobody
 }
 
 // eligible heeds the subset, then the model, then quarantine.
@@ -73,7 +74,20 @@ func (s *Scheduler) heedQuarantine(c *Cycle, in *eligible) {
 		in.waived = true
 		return
 	}
+	if len(kept) < len(in.positions) {
+		in.whole = in.positions
+	}
 	in.keep(kept, DroppedByQuarantine)
+}
+
+// waive takes those in quarantine back.
+func (in *eligible) waive() {
+	in.positions, in.whole, in.waived = in.whole, nil, true
+	for pos, by := range in.droppedBy {
+		if by == DroppedByQuarantine {
+			in.droppedBy[pos] = ""
+		}
+	}
 }
 
 func (in *eligible) keep(kept []int32, by string) {

@@ -115,6 +115,44 @@ func TestQuarantineNeverEmptiesTheList(t *testing.T) {
 	}
 }
 
+// Where a filter lets few through, such as those that decode, and all of these are in
+// quarantine, they are tried, rather than that everybody is refused.
+func TestQuarantineNeverEmptiesAProfile(t *testing.T) {
+	others := dropper{"others", map[int32]bool{0: true, 2: true}}
+	for _, c := range []struct {
+		name    string
+		filters []route.Filter
+		out     outs
+		waived  bool
+		err     error
+	}{
+		{"not in quarantine", []route.Filter{others}, outs{"pod-0000": "x"}, false, nil},
+		{"in quarantine", []route.Filter{others}, outs{"pod-0001": "x"}, true, nil},
+		{"in quarantine, and dropped for load", []route.Filter{others, loadDropper{dropper{"load", map[int32]bool{1: true}}}}, outs{"pod-0001": "x"}, true, route.ErrShed},
+		{"nobody is let through anyway", []route.Filter{others, dropper{"all", map[int32]bool{1: true}}}, outs{"pod-0001": "x"}, true, route.ErrNoEndpoint},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newRigDeps(t, route.Deps{Fan: &fan{}, Quarantine: c.out}, with{filters: c.filters}, pod{}, pod{}, pod{})
+			d := g.Decide(t.Context(), request())
+			if d.QuarantineWaived != c.waived || !errors.Is(d.Err, c.err) {
+				t.Fatalf("waived %t, err %v", d.QuarantineWaived, d.Err)
+			}
+			if c.err == nil && d.Endpoint.ID != "pod-0001" {
+				t.Errorf("picked %s", d.Endpoint.ID)
+			}
+			want := []string{"others", "", "others"}
+			if explained := g.Explain(t.Context(), request()); c.err == nil && c.waived {
+				if diff := cmp.Diff(want, explained.Results[len(explained.Results)-1].DroppedBy); diff != "" {
+					t.Error(diff)
+				}
+			}
+			if c.err != nil && len(g.l.open) != 0 {
+				t.Errorf("%d reservations are left", len(g.l.open))
+			}
+		})
+	}
+}
+
 func TestEmptyRosterIsNoEndpoint(t *testing.T) { // E9
 	g := newRig(t, &fan{}, with{})
 	if d := g.Decide(t.Context(), request()); !errors.Is(d.Err, route.ErrNoEndpoint) || d.Endpoint != nil {

@@ -56,30 +56,43 @@ type ledger struct {
 	mu   sync.Mutex
 	open map[uint64]roster.ID
 	all  map[roster.ID]int
+	here int // reservations that prefill after all
 }
 
 func newLedger(r *roster.Roster) *ledger {
 	return &ledger{r: r, open: map[uint64]roster.ID{}, all: map[roster.ID]int{}}
 }
 
-func (l *ledger) Reserve(_ *route.Cycle, e *roster.Endpoint, _ *route.ProfileResult) route.Reservation {
+func (l *ledger) Reserve(_ *route.Cycle, e *roster.Endpoint, res *route.ProfileResult) route.Reservation {
 	id := l.last.Add(1)
 	l.r.Pick("self", id, e.ID, 0, l.r.Now())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open[id] = e.ID
 	l.all[e.ID]++
-	return &reservation{l: l, id: id}
+	return &reservation{l: l, id: id, work: res.Work}
 }
 
 type reservation struct {
-	l  *ledger
-	id uint64
+	l    *ledger
+	id   uint64
+	work route.Work
 }
 
-func (*reservation) PickID() string        { return "" }
-func (*reservation) FirstToken()           {}
-func (*reservation) Move(*roster.Endpoint) {}
+func (*reservation) PickID() string { return "" }
+func (*reservation) FirstToken()    {}
+
+func (r *reservation) Move(to *roster.Endpoint) {
+	r.l.r.Finish("self", r.id)
+	r.l.r.Pick("self", r.id, to.ID, 0, r.l.r.Now())
+}
+
+func (r *reservation) PrefillHere() {
+	if r.work == route.WorkDecode {
+		r.work = route.WorkAll
+		r.l.here++
+	}
+}
 func (r *reservation) Finish(bool, route.Usage) {
 	r.l.r.Finish("self", r.id)
 	r.l.mu.Lock()

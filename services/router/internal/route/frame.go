@@ -2,6 +2,9 @@ package route
 
 import "github.com/pointsman/pointsman/internal/kit/roster"
 
+// usualScorers is how many scorers a usual profile has at most.
+const usualScorers = 3
+
 // frame holds what a usual decision needs, of fixed size, in one allocation.
 type frame struct {
 	decision  Decision
@@ -10,7 +13,9 @@ type frame struct {
 	results   [1]*ProfileResult
 	ranked    [minRanked]int32
 	fallbacks [minRanked - 1]*roster.Endpoint
+	scores    [usualScorers]Scores
 	used      bool // result and ranked are taken
+	scored    bool // scores are taken
 }
 
 // newResult returns an empty result for a profile, and room for its ranking.
@@ -21,6 +26,15 @@ func (f *frame) newResult(p *Profile) (*ProfileResult, []int32) {
 	f.used = true
 	f.result.Profile = p
 	return &f.result, f.ranked[:0]
+}
+
+// newScores returns room for the scores of n scorers.
+func (f *frame) newScores(n int) []Scores {
+	if f.scored || n > usualScorers {
+		return make([]Scores, n)
+	}
+	f.scored = true
+	return f.scores[:n:n]
 }
 
 // all returns the positions 0..n-1. Shared: not to be changed.

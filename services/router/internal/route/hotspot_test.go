@@ -38,7 +38,7 @@ func TestB130ASharedPrefixLeavesNobodyIdle(t *testing.T) {
 		{"default weights, 8 run at once", 8, .12, []float64{2, 2, 3}, defaults, 6, 8},
 		// The figures of the row: nobody ever waits, and caches are all but empty. To the
 		// default weights all endpoints are then alike but for the prefix, so what runs
-		// has to be looked at too.
+		// has to be looked at too. What that is worth is measured in docs/tuning.md.
 		{"running requests weigh more than the prefix", 1 << 20, .001, []float64{2, 2, 3, 4}, func(f *fleet, c *route.Cycle) []route.Scores {
 			return append(defaults(f, c), compared(c, c.Snapshot.Running))
 		}, 6, 8},

@@ -145,7 +145,8 @@ func (s *Scores) Believed() []uint32 {
 type Fan interface {
 	// Score asks every scorer about every candidate at once. out has one entry
 	// per scorer, to be filled in whatever happens. candidates are ascending and
-	// must not be changed.
+	// must not be changed. It takes no longer than the Fan's own time and the request's
+	// Deadline allow, and ends with ctx.
 	Score(ctx context.Context, c *Cycle, scorers []Scorer, candidates []int32, out []Scores)
 }
 
@@ -170,6 +171,9 @@ type Profile struct {
 	Filters []Filter
 	// Scorers are asked all at once.
 	Scorers []Scorer
+	// Learners are scorers of other profiles which are told of this profile's picks too,
+	// since what its endpoints then hold is theirs to know. They are not asked.
+	Learners []Scorer
 	// Picker is never nil.
 	Picker Picker
 }
@@ -213,6 +217,11 @@ type ProfileResult struct {
 	// DroppedBy names, per table position, the filter that dropped it. Nil unless
 	// Cycle.Explain.
 	DroppedBy []string
+	// Work is what the pick is to do.
+	Work Work
+	// Place is the pick's over all routers, if it was reserved so; it belongs to the
+	// Reservation, which releases it.
+	Place Place
 	// Reservation is the pick's; nil for a dry run or without a pick.
 	Reservation Reservation
 	// Err is why the profile came to nothing.

@@ -1,5 +1,7 @@
 package route
 
+import "time"
+
 // Request is what routing knows about one inference request. It is filled in by a
 // front and not changed afterwards.
 type Request struct {
@@ -21,6 +23,8 @@ type Request struct {
 	// PromptTokens is the estimated length of the prompt, in tokens. 0 if the body
 	// was not understood.
 	PromptTokens uint32
+	// Media is true if an image, video or audio is among the messages.
+	Media bool
 	// MaxOutputTokens is the client's limit of the answer; negative if absent.
 	MaxOutputTokens int64
 	// Priority is the request's class; higher is more important, 0 the default.
@@ -32,6 +36,9 @@ type Request struct {
 	Headers Headers
 	// Subset restricts the candidates; nil for no restriction.
 	Subset *Subset
+	// Deadline is when the caller wants the decision at the latest: scorers that have
+	// not answered by then are decided without. Zero: their own time is all that counts.
+	Deadline time.Time
 }
 
 // AskedModel is the model that the client named.

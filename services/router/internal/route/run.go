@@ -31,7 +31,7 @@ func (s *Scheduler) runProfile(ctx context.Context, f *frame, p *Profile, in eli
 	defer s.scratch.Put(counts)
 	then := before{*counts, s.picks.Load()}
 	inFlight(c, res.Candidates, then.inFlight)
-	sum, err := s.score(ctx, c, res)
+	sum, err := s.score(ctx, f, res)
 	if err != nil {
 		res.Err = err
 		return res
@@ -39,7 +39,10 @@ func (s *Scheduler) runProfile(ctx context.Context, f *frame, p *Profile, in eli
 	if res.Err = filterLate(c, res, &then.inFlight); res.Err != nil {
 		return res
 	}
-	s.pick(c, res, then, sum, ranked)
+	chosen, words := s.reserveShared(ctx, c, res, then, sum)
+	if res.Err == nil {
+		s.pick(f, res, then, sum, ranked, chosen, words)
+	}
 	return res
 }
 
@@ -71,17 +74,15 @@ func filter(c *Cycle, res *ProfileResult) error {
 }
 
 // score asks the profile's scorers and adds up what they say.
-func (s *Scheduler) score(ctx context.Context, c *Cycle, res *ProfileResult) (weighed, error) {
+func (s *Scheduler) score(ctx context.Context, f *frame, res *ProfileResult) (weighed, error) {
 	n := len(res.Candidates)
 	res.Totals, res.InFlight = make([]float64, n), make([]int64, n)
 	scorers := res.Profile.Scorers
 	if len(scorers) == 0 {
 		return weighed{}, nil
 	}
-	res.Scores = make([]Scores, len(scorers))
-	fanCtx, cancel := context.WithTimeout(ctx, s.deps.FanTimeout)
-	defer cancel()
-	s.deps.Fan.Score(fanCtx, c, scorers, res.Candidates, res.Scores)
+	res.Scores = f.newScores(len(scorers))
+	s.deps.Fan.Score(ctx, &f.cycle, scorers, res.Candidates, res.Scores)
 	if err := ctx.Err(); err != nil {
 		return weighed{}, fmt.Errorf("score %d endpoints: %w", n, err)
 	}
@@ -91,8 +92,10 @@ func (s *Scheduler) score(ctx context.Context, c *Cycle, res *ProfileResult) (we
 }
 
 // pick ranks the candidates by what is in flight now and, unless it is a dry run,
-// reserves the first. Dry runs take the lock too: they read what it guards.
-func (s *Scheduler) pick(c *Cycle, res *ProfileResult, then before, sum weighed, ranked []int32) {
+// reserves the first. Dry runs take the lock too: they read what it guards. chosen is
+// the candidate that was chosen over all routers, -1: none; words say how, or why not.
+func (s *Scheduler) pick(f *frame, res *ProfileResult, then before, sum weighed, ranked []int32, chosen int32, words string) {
+	c := &f.cycle
 	s.pickMu.Lock()
 	defer s.pickMu.Unlock()
 	if res.LeastLoad {
@@ -106,10 +109,19 @@ func (s *Scheduler) pick(c *Cycle, res *ProfileResult, then before, sum weighed,
 	if res.LeastLoad {
 		res.TieBreak = leastLoadWords(res.TieBreak)
 	}
+	switch {
+	case chosen >= 0:
+		res.Ranked, res.TieBreak = promote(res.Ranked, chosen, n), words
+	case words != "":
+		res.TieBreak = words + res.TieBreak
+	}
 	pos, ok := res.Best()
 	if !ok {
-		res.Err = fmt.Errorf("%w: picker %q picked none of %d endpoints", ErrNoEndpoint, picker.Name(), len(res.Candidates))
+		res.Err = pickedNone(picker, len(res.Candidates))
 		return
+	}
+	if h, ok := f.decision.Config.Handler.(Planner); ok {
+		res.Work = h.Work(c, f.decision.Results, res)
 	}
 	if !c.Explain {
 		s.remember(c.Snapshot.Table.Endpoints[pos].ID)

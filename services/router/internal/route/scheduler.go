@@ -12,9 +12,6 @@ import (
 	"github.com/pointsman/pointsman/internal/kit/roster"
 )
 
-// DefaultFanTimeout is how long all scorers of a profile together may take.
-const DefaultFanTimeout = 20 * time.Millisecond
-
 // maxRounds bounds how often a handler is asked for more profiles.
 const maxRounds = 16
 
@@ -49,14 +46,15 @@ type Deps struct {
 	Observer Observer
 	// Admitter may be nil: everybody is let in.
 	Admitter Admitter
+	// Counts are the requests in flight of all routers, for pickers that go by them.
+	// Nil: those pickers go by what this router knows.
+	Counts Counts
 	// OtherRouters returns how many other routers share the pool. It must be quick.
 	// Nil: none.
 	OtherRouters func() int
 	// Hearing returns about how long a pick takes to be heard of by other routers. Nil
 	// or little: 5 ms.
 	Hearing func() time.Duration
-	// FanTimeout is the budget for all scorers of one profile. 0: DefaultFanTimeout.
-	FanTimeout time.Duration
 	// Rand returns a uniform number in [0, n) and is safe for concurrent use. Nil:
 	// the process's generator.
 	Rand func(n int) int
@@ -103,14 +101,8 @@ func NewScheduler(deps Deps) (*Scheduler, error) {
 	if deps.Ledger == nil {
 		faults = append(faults, errors.New("scheduler: no ledger"))
 	}
-	if deps.FanTimeout < 0 {
-		faults = append(faults, fmt.Errorf("scheduler: fan timeout %v is negative", deps.FanTimeout))
-	}
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
-	}
-	if deps.FanTimeout == 0 {
-		deps.FanTimeout = DefaultFanTimeout
 	}
 	if deps.Rand == nil {
 		deps.Rand = rand.IntN
@@ -160,7 +152,15 @@ func (s *Scheduler) decide(ctx context.Context, req *Request, dry bool) *Decisio
 func (s *Scheduler) route(ctx context.Context, f *frame) {
 	in := s.eligible(&f.cycle)
 	f.decision.QuarantineWaived = in.waived
-	if f.decision.Err = s.admit(f, &in); f.decision.Err == nil {
+	if f.decision.Err = s.admit(f, &in); f.decision.Err != nil {
+		return
+	}
+	s.runProfiles(ctx, f, in)
+	if in.whole != nil && errors.Is(f.decision.Err, ErrNoEndpoint) {
+		// Of those whom a profile's filters let through, all are in quarantine, such as the
+		// only one that decodes.
+		in.waive()
+		f.decision.Err, f.decision.QuarantineWaived = nil, true
 		s.runProfiles(ctx, f, in)
 	}
 }
@@ -185,6 +185,9 @@ func (s *Scheduler) runProfiles(ctx context.Context, f *frame, in eligible) {
 	}
 	if err == nil {
 		err = primary.Err
+	}
+	if err == nil {
+		err = f.plan(primary)
 	}
 	if err != nil {
 		d.Err = err

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strconv"
 
-	"github.com/pointsman/pointsman/services/router/internal/jsonscan"
+	"github.com/pointsman/pointsman/internal/kit/jsonscan"
 )
 
 // maxDepth is how deep answers may be nested to be read.

@@ -1,6 +1,6 @@
 package usage
 
-import "github.com/pointsman/pointsman/services/router/internal/jsonscan"
+import "github.com/pointsman/pointsman/internal/kit/jsonscan"
 
 // key is a key that means something to us.
 type key uint8

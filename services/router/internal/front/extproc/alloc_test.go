@@ -131,8 +131,8 @@ func TestAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	if got > 45 {
-		t.Errorf("%v allocations, want at most 45", got)
+	if got > 30 {
+		t.Errorf("%v allocations, want at most 30", got)
 	}
 	if p.sent == 0 {
 		t.Error("nothing was sent")

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
@@ -44,7 +45,9 @@ func TestAnswers(t *testing.T) {
 			outcome{1, 1, true, route.Usage{PromptTokens: 1, CachedPromptTokens: -1, OutputTokens: 2}}},
 		{"C20 cached tokens", asJSON, 200, []string{`{"usage":{"prompt_tokens":11,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":10}}}`},
 			outcome{1, 1, true, route.Usage{PromptTokens: 11, CachedPromptTokens: 10, OutputTokens: 1}}},
-		{"B15 C23 usage and [DONE] at once", asSSE, 200, []string{token, event(`{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":10,"total_tokens":17}}`) + event("[DONE]"), ""},
+		{"B15 an empty event, usage and [DONE] at once", asSSE, 200, []string{event("{}"), event(`{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":10,"total_tokens":17}}`) + event("[DONE]"), ""},
+			outcome{1, 0, true, route.Usage{PromptTokens: 7, CachedPromptTokens: -1, OutputTokens: 10}}},
+		{"C23 usage and [DONE] at once", asSSE, 200, []string{token, event(`{"choices":[],"usage":{"prompt_tokens":7,"completion_tokens":10,"total_tokens":17}}`) + event("[DONE]"), ""},
 			outcome{1, 1, true, route.Usage{PromptTokens: 7, CachedPromptTokens: -1, OutputTokens: 10}}},
 		{"B035 C25 usage and [DONE] apart", asSSE, 200, []string{token, event(`{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":10}}`), event("[DONE]")},
 			outcome{1, 1, true, route.Usage{PromptTokens: 5, CachedPromptTokens: -1, OutputTokens: 10}}},
@@ -57,7 +60,10 @@ func TestAnswers(t *testing.T) {
 		{"B041 empty 200", "", 200, []string{""}, outcome{1, 0, true, route.NoUsage()}},
 		{"B051 an event of 1.5 MB", asSSE, 200, []string{token, "data: " + strings.Repeat("y", 1500<<10) + "\n\n", event(`{"usage":{"prompt_tokens":1,"completion_tokens":1}}`)},
 			outcome{1, 1, true, route.Usage{PromptTokens: 1, CachedPromptTokens: -1, OutputTokens: 1}}},
+		{"C16 one part", "text/plain", 200, []string{"hello world"}, outcome{1, 1, true, route.NoUsage()}},
 		{"C16 several parts", "text/plain", 200, []string{"chunk1", "chunk2", "chunk3"}, outcome{1, 1, true, route.NoUsage()}},
+		{"C16 nothing", "text/plain", 200, []string{""}, outcome{1, 0, true, route.NoUsage()}},
+		{"C16 nothing in between", "text/plain", 200, []string{"data", "", "more"}, outcome{1, 1, true, route.NoUsage()}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, mode := range []string{duplex, streamed} {
@@ -81,6 +87,9 @@ func TestAnswers(t *testing.T) {
 					}
 					p.cancel()
 					r.ended(want, 1)
+					if got := r.count("response_bytes_total"); got != len(strings.Join(c.parts, "")) {
+						t.Errorf("%d bytes were counted", got)
+					}
 				})
 			}
 		})
@@ -88,13 +97,16 @@ func TestAnswers(t *testing.T) {
 }
 
 // passes receives the answer to a part of an answer's body, and checks that it has no
-// effect.
+// effect. In full duplex nothing is sent for nothing.
 func (p *proxy) passes(mode, part string, end bool) {
 	p.r.t.Helper()
 	if mode != duplex {
 		if m := p.recv(); m.GetResponseBody() == nil || m.GetResponseBody().GetResponse() != nil {
 			p.r.t.Errorf("a body was answered with %.200v", m)
 		}
+		return
+	}
+	if part == "" && !end {
 		return
 	}
 	got := ""
@@ -122,9 +134,7 @@ func TestEventsCutAnywhere(t *testing.T) {
 		p.answer(200, false, "content-type", "text/event-stream; charset=utf-8")
 		p.recv()
 		p.answerBody(stream[:at], false)
-		if at > 0 {
-			p.passes(duplex, stream[:at], false)
-		}
+		p.passes(duplex, stream[:at], false)
 		p.answerBody(stream[at:], true)
 		p.passes(duplex, stream[at:], true)
 		want := outcome{1, 1, true, route.Usage{PromptTokens: 7, CachedPromptTokens: -1, OutputTokens: 3}}
@@ -132,6 +142,24 @@ func TestEventsCutAnywhere(t *testing.T) {
 			t.Fatalf("cut at %d the outcome is %+v", at, got)
 		}
 		p.cancel()
+	}
+}
+
+// A client that leaves on the word that ends a stream has had all of it.
+func TestClientLeavesWhenTheStreamSaysItIsDone(t *testing.T) {
+	r := newRig(t)
+	for n, end := range []string{"data: [DONE]\n\n", ""} {
+		p := r.routedStream(duplex)
+		p.answer(200, false, "content-type", "text/event-stream")
+		p.recv()
+		part := "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n" + end
+		p.answerBody(part, false)
+		p.passes(duplex, part, false)
+		p.cancel()
+		if o := r.last(); o.Completed != (end != "") {
+			t.Errorf("after %q the outcome is %+v", part, o)
+		}
+		r.ended([]string{"ok", "cut-short"}[n], 1)
 	}
 }
 
@@ -164,9 +192,9 @@ func TestFirstToken(t *testing.T) {
 func TestAnswerHeaders(t *testing.T) {
 	r := newRig(t)
 	p := r.routedStream(duplex)
-	p.answer(200, true, "x-backend-server", "b", "x-gateway-inference-objective", "o", destinationUsual, "1.2.3.4:5", "content-length", "500", "X-Pointsman-Endpoint", "e")
+	p.answer(200, true, "x-backend-server", "b", "x-gateway-inference-objective", "o", edge.HeaderDestination, "1.2.3.4:5", "content-length", "500", "X-Pointsman-Endpoint", "e")
 	c := p.recv().GetResponseHeaders().GetResponse()
-	if d := cmp.Diff([]string{"x-gateway-inference-objective", destinationUsual, "x-pointsman-endpoint"}, c.GetHeaderMutation().GetRemoveHeaders()); d != "" {
+	if d := cmp.Diff([]string{"x-gateway-inference-objective", edge.HeaderDestination, "x-pointsman-endpoint"}, c.GetHeaderMutation().GetRemoveHeaders()); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	if set := c.GetHeaderMutation().GetSetHeaders(); len(set) > 0 {
@@ -194,7 +222,7 @@ func TestServed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, func(r *rig, cfg *Config) { cfg.Fallbacks, r.fallbacks = c.fallbacks, 2 })
 			p := r.routedStream(duplex)
-			p.know("envoy.lb", keyServed, c.served).answer(200, true)
+			p.know("envoy.lb", edge.HeaderServed, c.served).answer(200, true)
 			p.recv()
 			if o := r.last(); !o.Completed {
 				t.Errorf("the outcome is %+v", o)
@@ -220,7 +248,7 @@ func TestServed(t *testing.T) {
 		p := r.open(duplex, duplex)
 		p.headers("GET", "/", true)
 		p.to("[fd00::1]:80")
-		p.know("envoy.lb", keyServed, "[fd00:0:0::0002]:80").answer(200, true)
+		p.know("envoy.lb", edge.HeaderServed, "[fd00:0:0::0002]:80").answer(200, true)
 		p.recv()
 		r.last()
 		if got := r.reservations[0].on; !slices.Equal(got, []roster.ID{"b"}) {
@@ -240,10 +268,18 @@ func TestSessionToken(t *testing.T) {
 	})
 	for served, want := range map[string]roster.ID{"192.168.1.1:8000": "e0", "192.168.1.3:8000": "e2"} {
 		p := r.routedStream(duplex)
-		p.know("envoy.lb", keyServed, served).answer(200, true, "x-session-token", "the engine's own")
+		p.know("envoy.lb", edge.HeaderServed, served).answer(200, true, "x-session-token", "the engine's own")
 		set := p.recv().GetResponseHeaders().GetResponse().GetHeaderMutation().GetSetHeaders()
 		if len(set) != 1 || set[0].GetHeader().GetKey() != "x-session-token" || string(set[0].GetHeader().GetRawValue()) != route.SessionToken("pool", want) {
 			t.Errorf("served by %s, the headers set are %v", served, set)
+		}
+	}
+	// A client is not sent back to who failed it; other answers are the endpoint's word.
+	for status, tokens := range map[int]int{500: 0, 503: 0, 404: 1} {
+		p := r.routedStream(duplex)
+		p.answer(status, true)
+		if set := p.recv().GetResponseHeaders().GetResponse().GetHeaderMutation().GetSetHeaders(); len(set) != tokens {
+			t.Errorf("after %d, the headers set are %v", status, set)
 		}
 	}
 }

@@ -9,6 +9,11 @@ import (
 	"mime/multipart"
 	"strings"
 	"testing"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 )
 
 // Bodies of all shapes that clients send are routed, and go on byte for byte. B001 to
@@ -49,7 +54,7 @@ func TestShapes(t *testing.T) {
 			eachMode(t, func(t *testing.T, mode string) {
 				p := r.open(mode, streamed)
 				got, body := p.submit(mode, c.path+"?a=b", c.body)
-				if got.Set[destinationUsual] != "192.168.1.1:8000" || got.Set["content-length"] != "" {
+				if got.Set[edge.HeaderDestination] != "192.168.1.1:8000" || got.Set["content-length"] != "" {
 					t.Errorf("it was answered with %v", got)
 				}
 				if body != c.body {
@@ -140,20 +145,39 @@ func TestUnroutableBodies(t *testing.T) {
 	})
 	t.Run("POST of an unknown kind that ends with its headers", func(t *testing.T) {
 		p := newRig(t).duplex()
-		p.headers("POST", "/wake_up", true)
+		p.headers("POST", "/anything", true)
 		p.to("192.168.1.1:8000")
 		p.finish()
 	})
 }
 
-func gzipped(t testing.TB, s string) string {
+// compressed returns text in a content encoding.
+func compressed(t testing.TB, encoding, text string) string {
 	t.Helper()
 	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	if _, err := io.WriteString(w, s); err != nil {
+	var w io.WriteCloser
+	switch encoding {
+	case "gzip":
+		w = gzip.NewWriter(&b)
+	case "deflate":
+		w = zlib.NewWriter(&b)
+	case "br":
+		w = brotli.NewWriter(&b)
+	case "zstd":
+		z, err := zstd.NewWriter(&b, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = z
+	default:
+		return text
+	}
+	if _, err := io.WriteString(w, text); err != nil {
 		t.Fatal(err)
 	}
-	w.Close()
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
 	return b.String()
 }
 
@@ -161,19 +185,12 @@ func gzipped(t testing.TB, s string) string {
 // without being read. Never is their model said to be missing.
 func TestContentEncoding(t *testing.T) {
 	large := chat("m", strings.Repeat("large ", 50000))
-	var deflated bytes.Buffer
-	w := zlib.NewWriter(&deflated)
-	io.WriteString(w, chat("m", "x"))
-	w.Close()
-	for _, c := range []struct {
-		name, encoding, body string
-		model                string
-	}{
-		{"small gzip", "gzip", gzipped(t, chat("m", "x")), "m"},
-		{"large gzip", "gzip", gzipped(t, large), "m"},
-		{"deflate", "deflate", deflated.String(), "m"},
-		{"identity", "identity", chat("m", "x"), "m"},
-	} {
+	type row struct{ name, encoding, body, model string }
+	rows := []row{{"identity", "identity", chat("m", "x"), "m"}}
+	for _, e := range []string{"gzip", "deflate", "zstd", "br"} {
+		rows = append(rows, row{"small " + e, e, compressed(t, e, chat("m", "x")), "m"}, row{"large " + e, e, compressed(t, e, large), "m"})
+	}
+	for _, c := range rows {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
 			eachMode(t, func(t *testing.T, mode string) {
@@ -209,7 +226,7 @@ func TestContentEncoding(t *testing.T) {
 	})
 	t.Run("larger than allowed when decoded", func(t *testing.T) {
 		p := newRig(t, with(func(c *Config) { c.Prompt.MaxDecodedBytes = 1000 })).duplex()
-		p.post("/v1/chat/completions", gzipped(t, large), "content-encoding", "gzip")
+		p.post("/v1/chat/completions", compressed(t, "gzip", large), "content-encoding", "gzip")
 		if got := p.refused(); got.Status != 413 || got.Reason != "too-large" {
 			t.Errorf("refused with %+v", got)
 		}
@@ -220,6 +237,9 @@ func TestContentEncoding(t *testing.T) {
 		p.post("/v1/chat/completions", "\x01\x02", "content-encoding", "x-acme")
 		p.to("192.168.1.1:8000")
 		p.same("\x01\x02")
+		if got := r.count("unread_encodings_total"); got != 1 {
+			t.Errorf("%d encodings are counted as not read", got)
+		}
 		p.finish()
 	})
 }
@@ -330,4 +350,44 @@ func TestLimits(t *testing.T) {
 		}
 		r.ended("too-large", 1)
 	})
+}
+
+// B16, B18: calls of gRPC are decided by their headers, because their bodies may never
+// end; their frames go on as they are, whole or in halves, and trailers are answered. (The
+// reference reads them with a parser of one engine's messages.)
+func TestGRPCCalls(t *testing.T) {
+	frame := "\x00\x00\x00\x00\x0b\x0a\x04test\x12\x03\x00\xff\x80"
+	for name, parts := range map[string][]string{"B16": {frame}, "B18": {frame[:7], frame[7:]}, "B16 stream": {frame, frame, frame}} {
+		for _, path := range []string{"/vllm.grpc.engine.VllmEngine/Generate", "/vllm.grpc.engine.VllmEngine/Embed"} {
+			t.Run(name+path, func(t *testing.T) {
+				r := newRig(t)
+				p := r.duplex()
+				p.headers("POST", path, false, "content-type", "application/grpc", "te", "trailers")
+				p.to("192.168.1.1:8000")
+				for i, part := range parts {
+					last := i == len(parts)-1
+					p.body(part, last)
+					m := p.recv().GetRequestBody().GetResponse().GetBodyMutation().GetStreamedResponse()
+					if string(m.GetBody()) != part || m.GetEndOfStream() != last {
+						t.Errorf("a frame became %v", m)
+					}
+				}
+				p.answer(200, false, "content-type", "application/grpc")
+				p.recv()
+				p.answerBody(frame, false)
+				p.passes(duplex, frame, false)
+				p.answerTrailers()
+				if m := p.recv(); m.GetResponseTrailers() == nil {
+					t.Errorf("the trailers were answered with %v", m)
+				}
+				if req, _ := r.request(); req.Prompt != nil || req.Path != path {
+					t.Errorf("it was read as %+v", req)
+				}
+				if o := r.last(); !o.Completed {
+					t.Errorf("the outcome is %+v", o)
+				}
+				p.cancel()
+			})
+		}
+	}
 }

@@ -72,25 +72,7 @@ func (b *body) empty() body {
 
 // chunk splits what goes into the next message off the parts. Both results are to be
 // sent or freed.
-func chunk(parts []mem.Buffer) (next, rest []mem.Buffer) {
-	size := 0
-	for i, p := range parts {
-		n := p.Len()
-		if size+n <= maxChunk {
-			size += n
-			continue
-		}
-		if fits := maxChunk - size; fits > 0 {
-			left, right := p.Slice(0, fits), p.Slice(fits, n)
-			p.Free()
-			next = append(append(make([]mem.Buffer, 0, i+1), parts[:i]...), left)
-			parts[i] = right
-			return next, parts[i:]
-		}
-		return parts[:i], parts[i:]
-	}
-	return parts, nil
-}
+func chunk(parts []mem.Buffer) (next, rest []mem.Buffer) { return split(parts, maxChunk) }
 
 // sendStreamed sends parts of a body in full duplex, in messages that are not too
 // large, with end-of-stream on the last if it is the end. The parts are sent or freed,
@@ -135,19 +117,19 @@ func (b *body) replace(start, end int, text []byte) {
 	}
 }
 
-// split splits parts after n bytes.
+// split splits parts after n bytes. It may write into parts.
 func split(parts []mem.Buffer, n int) (left, right []mem.Buffer) {
 	for i, p := range parts {
 		size := p.Len()
-		if n == 0 {
+		switch {
+		case n == 0 && size > 0:
 			return parts[:i:i], parts[i:]
-		}
-		if n < size {
+		case n < size:
 			a, b := p.Slice(0, n), p.Slice(n, size)
 			p.Free()
 			left = append(append(make([]mem.Buffer, 0, i+1), parts[:i]...), a)
-			right = append(append(make([]mem.Buffer, 0, len(parts)-i), b), parts[i+1:]...)
-			return left, right
+			parts[i] = b
+			return left, parts[i:]
 		}
 		n -= size
 	}

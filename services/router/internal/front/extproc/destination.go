@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/front/extproc/wire"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
@@ -12,7 +13,7 @@ import (
 // metadata, and removes what the client must not say.
 func (x *exchange) sayWhere(d *route.Decision) {
 	s, c := x.s, &x.change
-	to := d.Endpoint.Address
+	to := d.AddressOf(d.Endpoint)
 	if more := s.fallbacks(d); len(more) > 0 {
 		b := append(make([]byte, 0, 64), to...)
 		for _, e := range more {
@@ -22,14 +23,23 @@ func (x *exchange) sayWhere(d *route.Decision) {
 	}
 	c.Set = append(c.Set, wire.Header{Name: s.cfg.DestinationHeader, Value: to})
 	if x.head.newID {
-		c.Set = append(c.Set, wire.Header{Name: headerRequestID, Value: x.head.id})
+		c.Set = append(c.Set, wire.Header{Name: edge.HeaderRequestID, Value: x.head.id})
 	}
 	c.Remove = x.head.stripped(s.strip)
+	for _, h := range edge.StageHeaders(d) {
+		c.Set = append(c.Set, wire.Header{Name: h.Name, Value: h.Value})
+		c.Remove = without(c.Remove, h.Name)
+	}
 	if x.rewritten {
 		c.Remove = slices.Concat(c.Remove, digests)
 	}
 	c.ClearRouteCache = true
 	c.Metadata = wire.Metadata{Namespace: s.cfg.DestinationNamespace, Key: s.cfg.DestinationHeader, Value: to}
+}
+
+// without returns the names but one, in a new slice.
+func without(names []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
 }
 
 // digests are headers that say what the bytes of a body are, which they are no more once
@@ -47,6 +57,9 @@ func (h *head) stripped(always []string) []string {
 
 // fallbacks are the endpoints that are named after the pick.
 func (s *Server) fallbacks(d *route.Decision) []*roster.Endpoint {
+	if d.Plan != nil && d.Plan.PrimaryPort != 0 {
+		return nil // the header of the rank is the pick's alone
+	}
 	n := s.cfg.Fallbacks
 	if n < 0 {
 		n = wanted(d) - 1

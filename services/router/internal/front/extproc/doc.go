@@ -13,13 +13,16 @@
 //     where a model is to be rewritten does the body differ, in that one value.
 //   - Headers that only routers may set are removed from what clients send, and the
 //     destination replaces whatever was there.
-//   - A decision never takes much longer than DecisionTimeout: then a cheaper one is
-//     made, without scorers.
+//   - A decision never takes much longer than DecisionTimeout: scorers that have not
+//     answered by then are decided without.
 //   - The reservation of a pick is ended exactly once, however the stream ends. A
 //     stream that the proxy cancels has ended as well as any other.
 //   - Parts of an answer are answered at once; none is held back.
 //
 // # Modes of bodies
+//
+// A model is rewritten where all of the body is known at the decision. Where it is not,
+// the request goes on as it is, which is counted (…_unrewritten_total) and logged once.
 //
 // The proxy tells its modes in its first message; see Config.AssumedMode for those
 // that do not. For requests:

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/front/extproc/wire"
 	"github.com/pointsman/pointsman/services/router/internal/prompt"
 	"github.com/pointsman/pointsman/services/router/internal/route"
@@ -33,7 +34,7 @@ type exchange struct {
 	mu    sync.Mutex
 	hold  *time.Timer // calls hurry; nil if there is no need
 	over  bool        // the stream has ended or is about to
-	why   reason
+	why   edge.Reason
 	begun bool // a message has come
 
 	request, response         phase
@@ -42,6 +43,7 @@ type exchange struct {
 
 	head      head
 	body      body
+	held      int64 // bytes of the body that count for Server.held
 	scan      scan
 	prompt    *prompt.Prompt
 	asked     *asked
@@ -71,7 +73,7 @@ type asked struct {
 
 func (x *exchange) begin(s *Server, stream grpc.ServerStream) {
 	x.s, x.stream, x.ctx, x.began = s, stream, stream.Context(), time.Now()
-	s.metrics.begin()
+	s.metrics.Begin()
 }
 
 // run takes messages until the stream ends.
@@ -80,7 +82,9 @@ func (x *exchange) run() error {
 		if err := x.stream.RecvMsg(&x.in); err != nil {
 			return x.left(err)
 		}
-		if done, err := x.take(); done || err != nil {
+		done, err := x.take()
+		x.in.Reset() // the next message may be long in coming
+		if done || err != nil {
 			return err
 		}
 	}
@@ -115,6 +119,9 @@ func (x *exchange) take() (done bool, err error) {
 	case wire.ResponseTrailers:
 		err = x.responseTrailers()
 	}
+	if x.request != collecting {
+		x.letGo()
+	}
 	if x.s.draining.Load() && x.expendable() {
 		x.over = true
 	}
@@ -146,9 +153,9 @@ func (x *exchange) left(err error) error {
 	case errors.Is(err, io.EOF):
 		return nil
 	case status.Code(err) == codes.ResourceExhausted:
-		x.why = tooLarge
+		x.why = edge.TooLarge
 	case x.in.Malformed():
-		x.why = badMessage
+		x.why = edge.BadMessage
 	default:
 		return nil
 	}
@@ -165,6 +172,26 @@ func (x *exchange) neutral() error {
 	return x.send()
 }
 
+// holds counts bytes that are to be held. It is false if there is no room for them.
+func (x *exchange) holds(n int64) bool {
+	s := x.s
+	if most := s.cfg.MaxBufferedBytes; s.held.Add(n) > most && most > 0 {
+		s.held.Add(-n)
+		return false
+	}
+	x.held += n
+	return true
+}
+
+// letGo frees the body, of which no part is needed any more.
+func (x *exchange) letGo() {
+	if x.held > 0 {
+		x.body.free()
+		x.s.held.Add(-x.held)
+		x.held = 0
+	}
+}
+
 // end settles everything, whatever has happened.
 func (x *exchange) end() {
 	x.mu.Lock()
@@ -173,10 +200,10 @@ func (x *exchange) end() {
 	x.mu.Unlock()
 	x.close()
 	x.prompt.Release()
-	x.body.free()
+	x.letGo()
 	x.in.Reset()
 	x.out.Drop()
-	x.s.metrics.end(x.status, x.why, time.Since(x.began), x.received, x.sent)
+	x.s.metrics.End(x.status, x.why, time.Since(x.began), x.received, x.sent)
 	if hurrying || !x.clean {
 		return // hurry may still have it
 	}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/front/extproc/wire"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
@@ -64,10 +65,8 @@ func (s *tape) some() []byte {
 	return bytes.Repeat(out, 1+max(times-128, 0)*10) // now and then a large body
 }
 
-func (s *tape) RecvMsg(m any) error {
-	if len(s.ops) == 0 {
-		return io.EOF
-	}
+// request returns the next message.
+func (s *tape) request() *extproc.ProcessingRequest {
 	op := s.next()
 	end := op&0x80 != 0
 	in := new(extproc.ProcessingRequest)
@@ -94,7 +93,7 @@ func (s *tape) RecvMsg(m any) error {
 	}
 	s.counts[fmt.Sprintf("%T", in.GetRequest())]++
 	if op&8 != 0 {
-		v, _ := structpb.NewStruct(map[string]any{keySubset: string(s.some()), keyServed: "10.0.0.2:8000"})
+		v, _ := structpb.NewStruct(map[string]any{edge.HeaderSubset: string(s.some()), edge.HeaderServed: "10.0.0.2:8000"})
 		in.MetadataContext = &core.Metadata{FilterMetadata: map[string]*structpb.Struct{namespaceSubset: v, "envoy.lb": v}}
 	}
 	if !s.sent {
@@ -103,6 +102,14 @@ func (s *tape) RecvMsg(m any) error {
 			RequestBodyMode: filter.ProcessingMode_BodySendMode(s.mode[0]), ResponseBodyMode: filter.ProcessingMode_BodySendMode(s.mode[1]),
 		}
 	}
+	return in
+}
+
+func (s *tape) RecvMsg(m any) error {
+	if len(s.ops) == 0 {
+		return io.EOF
+	}
+	in := s.request()
 	b, err := proto.Marshal(in)
 	if err != nil {
 		return err

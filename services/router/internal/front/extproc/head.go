@@ -1,14 +1,12 @@
 package extproc
 
 import (
-	"encoding/binary"
-	"encoding/hex"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 
 	"go.opentelemetry.io/otel/propagation"
 
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/front/extproc/wire"
 	"github.com/pointsman/pointsman/services/router/internal/prompt"
 	"github.com/pointsman/pointsman/services/router/internal/route"
@@ -19,6 +17,7 @@ type head struct {
 	all          wire.Headers
 	sent         bool // the proxy sends headers
 	method, path string
+	blocked      bool // the path is not for clients, whatever headers say of it
 	contentType  string
 	encoding     string // all of the content-encodings
 	length       int64  // of the body, -1 if it is not announced
@@ -56,17 +55,17 @@ func (x *exchange) readHead() {
 			if n, err := strconv.ParseInt(value, 10, 64); err == nil && n >= 0 {
 				h.length = n
 			}
-		case headerRequestID:
-			if h.id == "" && value != "" && len(value) <= 128 && printable(value) {
+		case edge.HeaderRequestID:
+			if h.id == "" && edge.UsableID(value) {
 				h.id = value
 			}
 		case "x-session-id":
-			if h.session == "" && len(value) <= 128 && printable(value) {
+			if h.session == "" && edge.UsableID(value) {
 				h.session = value
 			}
-		case headerObjective:
+		case edge.HeaderObjective:
 			h.objective = value
-		case headerModel:
+		case edge.HeaderModel:
 			h.model = value
 		case "traceparent":
 			h.traced = true
@@ -75,10 +74,15 @@ func (x *exchange) readHead() {
 				original, _, _ = strings.Cut(value, "?")
 			}
 		default:
-			if strings.HasPrefix(name, ownPrefix) && name != headerReason {
+			if strings.HasPrefix(name, edge.OwnPrefix) && name != edge.HeaderReason {
 				h.own = append(h.own, name)
 			}
 		}
+	}
+	h.blocked = edge.Covered(x.s.cfg.BlockedPaths, h.path)
+	if odd(h.path) {
+		h.path = edge.Resolved(h.path)
+		h.blocked = h.blocked || edge.Covered(x.s.cfg.BlockedPaths, h.path)
 	}
 	if original != "" && prompt.KindOf(h.path) == prompt.Unknown {
 		h.path = original // what a proxy before us has rewritten
@@ -88,18 +92,16 @@ func (x *exchange) readHead() {
 	}
 }
 
+// odd is true if some servers may read the path as another one.
+func odd(path string) bool {
+	return strings.Contains(path, "//") || strings.Contains(path, "/.") || strings.Contains(path, "%")
+}
+
 // identify makes sure that the request has an id.
 func (h *head) identify() {
 	if h.id == "" {
-		h.id, h.newID = newID(), true
+		h.id, h.newID = edge.NewID(), true
 	}
-}
-
-func newID() string {
-	var raw [16]byte
-	binary.BigEndian.PutUint64(raw[:], rand.Uint64())
-	binary.BigEndian.PutUint64(raw[8:], rand.Uint64())
-	return hex.EncodeToString(raw[:])
 }
 
 // needless is true if a body, if there is one, says nothing that matters for routing,

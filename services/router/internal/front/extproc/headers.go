@@ -3,44 +3,24 @@ package extproc
 import (
 	"strings"
 
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/front/extproc/wire"
 )
 
-// Headers that are read or set, in lower case as proxies send them.
 const (
-	headerRequestID  = "x-request-id"
-	headerReason     = "x-pointsman-reason"
-	ownPrefix        = "x-pointsman-"
-	headerModel      = "x-gateway-model-name-rewrite"
-	headerObjective  = "x-gateway-inference-objective"
-	headerFairness   = "x-gateway-inference-fairness-id"
-	headerLength     = "content-length"
-	keySubset        = "x-gateway-destination-endpoint-subset"
-	keyServed        = "x-gateway-destination-endpoint-served"
-	namespaceSubset  = "envoy.lb.subset_hint"
-	destinationUsual = "x-gateway-destination-endpoint"
+	headerLength = "content-length"
+	// namespaceSubset is the proxy's metadata namespace of edge.HeaderSubset.
+	namespaceSubset = "envoy.lb.subset_hint"
 )
-
-// routing is true for headers by which routers and engines tell each other where a
-// request goes: from a client they would be an attack.
-func routing(name string) bool {
-	switch name {
-	case destinationUsual, keySubset, keyServed, headerModel, "x-prefiller-host-port", "x-prefiller-url",
-		"x-encoder-hosts-ports", "x-data-parallel-host-port":
-		return true
-	}
-	return strings.HasPrefix(name, ownPrefix)
-}
 
 // strippedFromRequests are the headers that are removed from every request, seen or
 // not: a proxy may not show us all.
 func strippedFromRequests(destination string) []string {
-	strip := []string{
-		keySubset, keyServed, headerModel, headerObjective, headerFairness,
-		"x-prefiller-host-port", "x-prefiller-url", "x-encoder-hosts-ports", "x-data-parallel-host-port", headerReason,
-	}
-	if destination != destinationUsual {
-		strip = append(strip, destinationUsual)
+	strip := []string{edge.HeaderObjective, edge.HeaderFairness, edge.HeaderReason}
+	for _, name := range edge.RoutingHeaders() {
+		if name != destination { // it is set
+			strip = append(strip, name)
+		}
 	}
 	return strip
 }
@@ -61,17 +41,8 @@ type visible struct{ headers wire.Headers }
 
 // Get returns the first value of the header, "" if absent.
 func (v *visible) Get(name string) string {
-	if routing(lower(name)) {
+	if edge.Routing(name) {
 		return ""
 	}
 	return v.headers.Get(name)
-}
-
-func printable(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
 }

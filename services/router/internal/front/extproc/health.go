@@ -8,7 +8,9 @@ import (
 	"sync"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
 )
@@ -17,9 +19,19 @@ import (
 // process runs.
 const liveness = "liveness"
 
-// health is grpc.health.v1 as endpoint pickers serve it: any service that is asked for
-// is as ready as the router, because every gateway asks for another. Only "liveness" is
-// always served.
+// asReady says whether a service is as ready as the router: those that gateways and the
+// probes of endpoint pickers ask for, whatever else is set. Any other is a mistake in a
+// probe, which is told rather than answered.
+func asReady(service string) bool {
+	switch service {
+	case "", ServiceName, "readiness", "inference-extension":
+		return true
+	}
+	return false
+}
+
+// health is grpc.health.v1 as endpoint pickers serve it, the same in every replica: no
+// leader has to be. "liveness" is always served.
 type health struct {
 	healthv1.UnimplementedHealthServer
 	of *telemetry.Health
@@ -50,19 +62,25 @@ func (h *health) set(ready bool) {
 func (h *health) now(service string) (healthv1.HealthCheckResponse_ServingStatus, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ready || service == liveness {
+	switch {
+	case service != liveness && !asReady(service):
+		return healthv1.HealthCheckResponse_SERVICE_UNKNOWN, h.changed
+	case h.ready || service == liveness:
 		return healthv1.HealthCheckResponse_SERVING, h.changed
 	}
 	return healthv1.HealthCheckResponse_NOT_SERVING, h.changed
 }
 
-// Check returns the state of any service.
+// Check returns the state of a service, and NOT_FOUND for one that is not known.
 func (h *health) Check(_ context.Context, r *healthv1.HealthCheckRequest) (*healthv1.HealthCheckResponse, error) {
 	state, _ := h.now(r.GetService())
+	if state == healthv1.HealthCheckResponse_SERVICE_UNKNOWN {
+		return nil, status.Errorf(codes.NotFound, "no service %.64q; there are liveness, readiness and %s", r.GetService(), ServiceName)
+	}
 	return &healthv1.HealthCheckResponse{Status: state}, nil
 }
 
-// Watch sends the state of any service, now and when it changes.
+// Watch sends the state of a service, now and when it changes.
 func (h *health) Watch(r *healthv1.HealthCheckRequest, stream healthv1.Health_WatchServer) error {
 	last := healthv1.HealthCheckResponse_UNKNOWN
 	for {

@@ -14,6 +14,7 @@ import (
 	"github.com/pointsman/pointsman/internal/kit/conf"
 	"github.com/pointsman/pointsman/internal/kit/kittest"
 	"github.com/pointsman/pointsman/internal/kit/roster"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
@@ -61,31 +62,20 @@ func TestStreamEndsAnywhere(t *testing.T) {
 	}
 }
 
-// B050: a picker that is slow gets no more time than the proxy gives; then a cheaper one
-// decides.
+// B050: a decision is wanted well before the proxy gives up, and the request says when.
 func TestLateDecision(t *testing.T) {
 	slow := func(r *rig, c *Config) {
 		c.DecisionTimeout = conf.Duration(20 * time.Millisecond)
-		r.decide = func(ctx context.Context) error {
-			<-ctx.Done()
-			return fmt.Errorf("score 3 endpoints: %w", ctx.Err())
+		r.decide = func(ctx context.Context, req *route.Request) error {
+			select {
+			case <-time.After(time.Until(req.Deadline)):
+				return errors.New("too late")
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
 	}
-	t.Run("with a cheaper one", func(t *testing.T) {
-		r := newRig(t, slow, func(r *rig, _ *Config) { r.cheap = true })
-		eachMode(t, func(t *testing.T, mode string) {
-			p := r.open(mode, none)
-			got, _ := p.submit(mode, "/v1/completions", `{"model":"m","prompt":"x"}`)
-			if got.Set[destinationUsual] != "192.168.1.1:8000" {
-				t.Errorf("it was answered with %v", got)
-			}
-			p.finish()
-		})
-		if r.cheaply != 3 || r.count("decisions_total", "basis", "cheap") != 3 {
-			t.Errorf("%d decisions were cheap, %d counted", r.cheaply, r.count("decisions_total", "basis", "cheap"))
-		}
-	})
-	t.Run("without", func(t *testing.T) {
+	t.Run("whoever decides fails", func(t *testing.T) {
 		p := newRig(t, slow).duplex()
 		p.headers("GET", "/", true)
 		if got := p.refused(); got.Status != 503 || got.Reason != "late" {
@@ -94,19 +84,16 @@ func TestLateDecision(t *testing.T) {
 	})
 	t.Run("the client has gone", func(t *testing.T) {
 		deciding := make(chan struct{})
-		r := newRig(t, func(r *rig, c *Config) {
-			r.cheap = true
+		r := newRig(t, slow, func(r *rig, c *Config) {
 			c.DecisionTimeout = conf.Duration(time.Minute)
-			r.decide = func(ctx context.Context) error { close(deciding); <-ctx.Done(); return ctx.Err() }
+			inner := r.decide
+			r.decide = func(ctx context.Context, req *route.Request) error { close(deciding); return inner(ctx, req) }
 		})
 		p := r.duplex()
 		p.headers("GET", "/", true)
 		<-deciding
 		p.cancel()
 		r.ended("cancelled", 1)
-		if r.cheaply != 0 {
-			t.Error("it was decided for nobody")
-		}
 	})
 }
 
@@ -123,17 +110,6 @@ func TestPromptLetsGoOfTheBody(t *testing.T) {
 		}
 		p.finish()
 	})
-}
-
-// NoScores is what makes a scheduler cheap.
-func TestNoScores(t *testing.T) {
-	out := make([]route.Scores, 2)
-	NoScores{}.Score(t.Context(), nil, make([]route.Scorer, 2), nil, out)
-	for _, s := range out {
-		if s.Verdict != route.TimedOut || s.Reason == "" {
-			t.Errorf("a scorer's verdict is %+v", s)
-		}
-	}
 }
 
 // A proxy that sends the body without waiting is not waited for in turn: it gives up when
@@ -212,7 +188,7 @@ func TestPartOfABody(t *testing.T) {
 			p.routed()
 			p.body(c.body, false)
 			m := p.recv()
-			if got := mutationOf(m.GetRequestBody().GetResponse(), m); got.Set[destinationUsual] != "192.168.1.1:8000" {
+			if got := mutationOf(m.GetRequestBody().GetResponse(), m); got.Set[edge.HeaderDestination] != "192.168.1.1:8000" {
 				t.Errorf("it was answered with %v", m)
 			}
 			if req, _ := r.request(); req.Model != c.model || req.Prompt != nil {
@@ -279,7 +255,7 @@ func TestAssumedMode(t *testing.T) {
 	t.Run("buffered", func(t *testing.T) {
 		r := newRig(t, with(func(c *Config) { c.AssumedMode = "BUFFERED" }))
 		p := r.open("", "")
-		if got, _ := p.submit(buffered, "/v1/completions", `{"model":"m","prompt":"x"}`); got.Set[destinationUsual] == "" {
+		if got, _ := p.submit(buffered, "/v1/completions", `{"model":"m","prompt":"x"}`); got.Set[edge.HeaderDestination] == "" {
 			t.Errorf("it was answered with %v", got)
 		}
 		p.finish()
@@ -384,13 +360,14 @@ func TestConfig(t *testing.T) {
 		t.Errorf("the defaults are wrong: %v", err)
 	}
 	c := Config{
-		MaxRequestBytes: 1 << 40, DecisionTimeout: -1, AssumedMode: "GRPC", FailureStatuses: []int{404}, Fallbacks: -2, CertPath: "/x",
+		MaxRequestBytes: 1 << 40, MaxBufferedBytes: 1, DecisionTimeout: -1, AssumedMode: "GRPC", FailureStatuses: []int{404}, Fallbacks: -2, CertPath: "/x",
 		DestinationHeader: "X-Up", Prompt: DefaultConfig().Prompt,
 	}
 	c.Prompt.MaxDepth = 1
 	got := strings.Split(c.Validate().Error(), "\n")
 	want := []string{
 		"maxRequestBytes: 1099511627776 is not within 1 and 268435456",
+		"maxBufferedBytes: 1 is less than one body of maxRequestBytes, 1099511627776",
 		"decisionTimeout: -1ns is not above 0",
 		`assumedMode: "GRPC" is none of NONE, STREAMED, BUFFERED, BUFFERED_PARTIAL, FULL_DUPLEX_STREAMED`,
 		"failureStatuses: 404 is not a status of a server's failure, 500 to 599",

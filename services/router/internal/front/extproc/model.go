@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/grpc/mem"
 
-	"github.com/pointsman/pointsman/services/router/internal/jsonscan"
+	"github.com/pointsman/pointsman/internal/kit/jsonscan"
 )
 
 // findModel returns the value of the key "model" of a JSON object, of which the end may

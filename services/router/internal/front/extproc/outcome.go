@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/front/extproc/wire"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
@@ -16,8 +17,8 @@ func (x *exchange) heed() {
 	if x.reservation == nil {
 		return
 	}
-	address := x.in.Metadata(x.s.cfg.DestinationNamespace, keyServed).GetStringValue()
-	if address == "" || address == x.endpoint.Address {
+	address := x.in.Metadata(x.s.cfg.DestinationNamespace, edge.HeaderServed).GetStringValue()
+	if address == "" || address == x.endpoint.Address || address == x.decision.AddressOf(x.endpoint) {
 		return
 	}
 	e := x.find(address)
@@ -100,8 +101,8 @@ func (x *exchange) begins() {
 // close ends the reservation, once, and settles why the exchange ended.
 func (x *exchange) close() {
 	if x.reservation == nil {
-		if x.why == ok && x.decision == nil && x.request != expected {
-			x.why = cancelled
+		if x.why == edge.OK && x.decision == nil && x.request != expected {
+			x.why = edge.Cancelled
 		}
 		return
 	}
@@ -110,19 +111,21 @@ func (x *exchange) close() {
 		c := x.meter.Counts()
 		u = route.Usage{PromptTokens: c.Prompt, CachedPromptTokens: c.Cached, OutputTokens: c.Output}
 	}
-	seen := x.response == ended || x.answered && x.responseMode == wire.None
+	// A stream of events that has said that it is complete is so, even if the client has
+	// left on that word and the end of the connection was not seen.
+	seen := x.response == ended || x.answered && x.responseMode == wire.None || x.meter != nil && x.meter.Done()
 	completed := seen && x.status < 400
 	x.reservation.Finish(completed, u)
 	x.reservation = nil
-	if x.why != ok {
+	if x.why != edge.OK {
 		return
 	}
 	switch {
 	case !x.answered:
-		x.why = unseen
+		x.why = edge.Unseen
 	case !seen:
-		x.why = cutShort
+		x.why = edge.CutShort
 	case slices.Contains(x.s.cfg.FailureStatuses, x.status):
-		x.why = badAnswer
+		x.why = edge.BadAnswer
 	}
 }

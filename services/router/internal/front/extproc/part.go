@@ -25,6 +25,7 @@ func (s *Server) Options() ([]grpc.ServerOption, error) {
 	return []grpc.ServerOption{
 		grpc.Creds(creds),
 		grpc.ForceServerCodecV2(wire.Codec()),
+		grpc.NumStreamWorkers(streamWorkers),
 		grpc.MaxRecvMsgSize(s.cfg.maxMessage()),
 		grpc.MaxSendMsgSize(math.MaxInt32),
 	}, nil
@@ -34,6 +35,11 @@ func (s *Server) Options() ([]grpc.ServerOption, error) {
 // buffers sends a body in one message, and only one that was received can be refused
 // properly: above this size the stream fails.
 func (c Config) maxMessage() int { return int(max(4*c.MaxRequestBytes, 16<<20)) + 1<<20 }
+
+// streamWorkers is how many goroutines are kept for streams, one for each at a time: their
+// stacks have grown to what a request takes, which is some 16 KiB. A stream that finds
+// none free has one of its own.
+const streamWorkers = 128
 
 // Part returns the part that listens on Config.Address and serves until its context
 // ends. With an empty address it does nothing.
@@ -46,13 +52,17 @@ func (s *Server) Part(stdout io.Writer) (run.Part, error) {
 		return nil, conf.Prefix("listen.extProc", err)
 	}
 	listener := rpc.DefaultServerConfig(s.cfg.Address)
-	g, err := rpc.NewServer("extProc", listener, s.deps.Telemetry, opts...)
-	if err != nil {
-		return nil, err
-	}
-	s.Register(g)
-	g.OnDrain(s.Drain)
-	return g.Part(stdout), nil
+	listener.DrainTimeout = s.cfg.DrainTimeout
+	return func(ctx context.Context, ready func()) error {
+		// Made only now: the goroutines for streams run from then on, until the part ends.
+		g, err := rpc.NewServer("extProc", listener, s.deps.Telemetry, opts...)
+		if err != nil {
+			return err
+		}
+		s.Register(g)
+		g.OnDrain(s.Drain)
+		return g.Part(stdout)(ctx, ready)
+	}, nil
 }
 
 // HealthPart returns the part that serves grpc.health.v1 on Config.HealthAddress.

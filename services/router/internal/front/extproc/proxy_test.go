@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 )
 
 // proxy is one stream, as Envoy has it.
@@ -39,12 +41,16 @@ func (r *rig) open(request, response string) *proxy {
 	}
 	p := &proxy{r: r, stream: s, cancel: cancel}
 	if request != "" {
-		mode := func(s string) filter.ProcessingMode_BodySendMode {
-			return filter.ProcessingMode_BodySendMode(filter.ProcessingMode_BodySendMode_value[s])
-		}
-		p.config = &extproc.ProtocolConfiguration{RequestBodyMode: mode(request), ResponseBodyMode: mode(response)}
+		p.config = protocolConfig(request, response)
 	}
 	return p
+}
+
+func protocolConfig(request, response string) *extproc.ProtocolConfiguration {
+	mode := func(s string) filter.ProcessingMode_BodySendMode {
+		return filter.ProcessingMode_BodySendMode(filter.ProcessingMode_BodySendMode_value[s])
+	}
+	return &extproc.ProtocolConfiguration{RequestBodyMode: mode(request), ResponseBodyMode: mode(response)}
 }
 
 const (
@@ -72,7 +78,9 @@ func (p *proxy) send(m *extproc.ProcessingRequest) {
 }
 
 // allow puts a subset hint into the next message.
-func (p *proxy) allow(subset any) *proxy { return p.know("envoy.lb.subset_hint", keySubset, subset) }
+func (p *proxy) allow(subset any) *proxy {
+	return p.know("envoy.lb.subset_hint", edge.HeaderSubset, subset)
+}
 
 // know puts a value into the metadata of the next message.
 func (p *proxy) know(namespace, key string, value any) *proxy {
@@ -177,7 +185,7 @@ func mutationOf(c *extproc.CommonResponse, m *extproc.ProcessingResponse) routed
 			out.Set[h.GetHeader().GetKey()] += " (" + h.GetAppendAction().String() + ")"
 		}
 	}
-	out.Meta = m.GetDynamicMetadata().GetFields()["envoy.lb"].GetStructValue().GetFields()[destinationUsual].GetStringValue()
+	out.Meta = m.GetDynamicMetadata().GetFields()["envoy.lb"].GetStructValue().GetFields()[edge.HeaderDestination].GetStringValue()
 	return out
 }
 
@@ -197,8 +205,8 @@ func (p *proxy) routed() routed {
 func (p *proxy) to(address string) routed {
 	p.r.t.Helper()
 	got := p.routed()
-	if got.Set[destinationUsual] != address || got.Meta != address || !got.Clear {
-		p.r.t.Errorf("it goes to %q, in the metadata to %q, route cache cleared: %v; want %q", got.Set[destinationUsual], got.Meta, got.Clear, address)
+	if got.Set[edge.HeaderDestination] != address || got.Meta != address || !got.Clear {
+		p.r.t.Errorf("it goes to %q, in the metadata to %q, route cache cleared: %v; want %q", got.Set[edge.HeaderDestination], got.Meta, got.Clear, address)
 	}
 	return got
 }
@@ -254,7 +262,7 @@ func (p *proxy) refused() refusal {
 	for _, h := range i.GetHeaders().GetSetHeaders() {
 		out.Headers[h.GetHeader().GetKey()] = string(h.GetHeader().GetRawValue())
 	}
-	out.Reason = out.Headers[headerReason]
+	out.Reason = out.Headers[edge.HeaderReason]
 	if m, err := p.stream.Recv(); !errors.Is(err, io.EOF) {
 		p.r.t.Errorf("after the refusal came %v, %v", m, err)
 	}
@@ -294,7 +302,7 @@ func (p *proxy) submit(mode, path, body string, pairs ...string) (routed, string
 		return got, out
 	}
 	p.headers("POST", path, false, append([]string{"content-type", "application/json", "content-length", fmt.Sprint(len(body))}, pairs...)...)
-	if first := p.routed(); first.Set[destinationUsual] != "" || !slices.Contains(first.Remove, destinationUsual) {
+	if first := p.routed(); first.Set[edge.HeaderDestination] != "" || !slices.Contains(first.Remove, edge.HeaderDestination) {
 		p.r.t.Errorf("the headers were answered with %v", first)
 	}
 	p.body(body, true)

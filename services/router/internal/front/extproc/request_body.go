@@ -3,6 +3,7 @@ package extproc
 import (
 	"google.golang.org/grpc/mem"
 
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/front/extproc/wire"
 )
 
@@ -38,7 +39,10 @@ func (x *exchange) keep() error {
 	x.readSubset()
 	end := x.in.EndOfStream
 	if int64(x.body.size+x.in.Size()) > x.s.cfg.MaxRequestBytes {
-		return x.refuse(x.tooLarge())
+		return x.refuse(edge.Larger(x.s.cfg.MaxRequestBytes))
+	}
+	if !x.holds(int64(x.in.Size())) {
+		return x.refuse(edge.Full())
 	}
 	x.body.add(&x.in)
 	if x.requestMode == wire.Streamed {
@@ -65,7 +69,7 @@ func (x *exchange) more() bool {
 
 // settle decides on the request with what there is of its body. part is true if that
 // may not be all.
-func (x *exchange) settle(part bool) *failure {
+func (x *exchange) settle(part bool) *edge.Refusal {
 	if x.hold != nil && x.hold.Stop() {
 		x.hold = nil // hurry is not called, so the exchange can be used again
 	}

@@ -1,10 +1,10 @@
 package extproc
 
 import (
-	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/front/extproc/wire"
 )
 
@@ -18,6 +18,8 @@ func (x *exchange) requestHeaders() error {
 	x.readSubset()
 	x.ask()
 	switch {
+	case x.head.blocked:
+		return x.refuse(edge.Unserved())
 	case x.in.EndOfStream:
 		x.request = ended
 		return x.withoutBody()
@@ -29,7 +31,7 @@ func (x *exchange) requestHeaders() error {
 	case x.head.needless() || !x.bodyFirst():
 		return x.byHeaders()
 	case x.head.length > x.s.cfg.MaxRequestBytes:
-		return x.refuse(x.tooLarge())
+		return x.refuse(edge.Larger(x.s.cfg.MaxRequestBytes))
 	}
 	return x.collect()
 }
@@ -59,8 +61,17 @@ func (x *exchange) withoutBody() error {
 // byHeaders decides on a request whose body comes later, or is of no interest.
 func (x *exchange) byHeaders() error {
 	x.request = passing
-	if !x.head.needless() && (x.head.model != "" || x.s.deps.Rewrite != nil) {
-		x.s.warn(warnRewrite, "requests are decided by their headers, so that no model is rewritten; "+
+	if x.s.deps.Salt.Applies(x.head.path) && !x.head.needless() {
+		x.s.warn(warnSalt, "requests are refused because their cache salts cannot be replaced: the proxy does not send all of their bodies before they are decided; "+
+			"set request_body_mode to FULL_DUPLEX_STREAMED", "mode", x.requestMode.String())
+		return x.refuse(edge.Unsalted())
+	}
+	switch {
+	case x.head.needless():
+	case x.head.model != "":
+		x.unrewritten()
+	case x.s.deps.Rewrite != nil:
+		x.s.warn(warnHeadersOnly, "requests are decided by their headers, so that no model is known, and none rewritten; "+
 			"set request_body_mode to FULL_DUPLEX_STREAMED", "mode", x.requestMode.String())
 	}
 	return x.answerHeaders()
@@ -103,11 +114,5 @@ func (x *exchange) hurry() {
 	if x.byHeaders() == nil && !x.over {
 		_ = x.answerOwed() // receiving will fail as well
 	}
-}
-
-func (x *exchange) tooLarge() *failure {
-	return &failure{
-		status: http.StatusRequestEntityTooLarge, reason: tooLarge,
-		message: fmt.Sprintf("the body is larger than %d bytes", x.s.cfg.MaxRequestBytes),
-	}
+	x.letGo()
 }

@@ -10,6 +10,7 @@ import (
 	extproc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
@@ -44,7 +45,7 @@ func TestRefusals(t *testing.T) {
 				if retry := c.status == 429 || c.status == 503; (got.Headers["retry-after"] != "") != retry {
 					t.Errorf("retry-after is %q", got.Headers["retry-after"])
 				}
-				var body errorBody
+				var body refusalBody
 				if err := json.Unmarshal([]byte(got.Body), &body); err != nil || body.Error.Type != c.typ || body.Error.Code == "" || body.Error.Message == "" {
 					t.Errorf("the body is %s", got.Body)
 				}
@@ -276,7 +277,7 @@ func TestTrailers(t *testing.T) {
 		p.headers("POST", "/v1/completions", false)
 		p.routed()
 		p.body(`{"model":"m","prompt":"x"}`, false) // all of it, though not the end
-		if got := mutationOf(p.recv().GetRequestBody().GetResponse(), new(extproc.ProcessingResponse)); got.Set[destinationUsual] != "192.168.1.1:8000" {
+		if got := mutationOf(p.recv().GetRequestBody().GetResponse(), new(extproc.ProcessingResponse)); got.Set[edge.HeaderDestination] != "192.168.1.1:8000" {
 			t.Errorf("the body was answered with %v", got)
 		}
 		p.trailers()
@@ -390,6 +391,16 @@ func TestSubset(t *testing.T) {
 		}
 		p.finish()
 	})
+	t.Run("I filter disabled", func(t *testing.T) {
+		r := newRig(t, with(func(c *Config) { c.IgnoreSubset = true }))
+		p := r.duplex().allow([]any{"10.0.0.9"})
+		p.headers("GET", "/", true)
+		p.routed()
+		if req, _ := r.request(); req.Subset != nil {
+			t.Errorf("the subset is %v", req.Subset)
+		}
+		p.finish()
+	})
 	t.Run("the last message counts", func(t *testing.T) {
 		r := newRig(t)
 		p := r.duplex().allow([]any{"10.0.0.1"})
@@ -436,7 +447,7 @@ func TestDestinationKeys(t *testing.T) {
 	p.headers("GET", "/", true)
 	m := p.recv()
 	got := mutationOf(m.GetRequestHeaders().GetResponse(), m)
-	if got.Set["x-dest"] != "192.168.1.1:8000" || !slices.Contains(got.Remove, destinationUsual) {
+	if got.Set["x-dest"] != "192.168.1.1:8000" || !slices.Contains(got.Remove, edge.HeaderDestination) {
 		t.Errorf("the headers were answered with %+v", got)
 	}
 	if v := m.GetDynamicMetadata().GetFields()["acme.lb"].GetStructValue().GetFields()["x-dest"].GetStringValue(); v != "192.168.1.1:8000" {
@@ -474,7 +485,7 @@ func TestObjectives(t *testing.T) {
 			if req.Headers.Get("x-gateway-inference-fairness-id") != "tenant-a" {
 				t.Error("the fairness id is not seen")
 			}
-			for _, name := range []string{headerObjective, headerFairness} {
+			for _, name := range []string{edge.HeaderObjective, edge.HeaderFairness} {
 				if !slices.Contains(got.Remove, name) {
 					t.Errorf("%s goes on to the engine", name)
 				}
@@ -499,7 +510,7 @@ func TestOtherHeaders(t *testing.T) {
 		t.Error("the header is not seen")
 	}
 	for name := range got.Set {
-		if name != destinationUsual && name != "x-request-id" {
+		if name != edge.HeaderDestination && name != "x-request-id" {
 			t.Errorf("%s was set", name)
 		}
 	}
@@ -507,4 +518,12 @@ func TestOtherHeaders(t *testing.T) {
 		t.Error("the trace is not passed on")
 	}
 	p.finish()
+}
+
+// refusalBody is an OpenAI error.
+type refusalBody struct {
+	Error struct {
+		Message, Type, Code string
+		Param               *string
+	}
 }

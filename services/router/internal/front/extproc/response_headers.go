@@ -3,6 +3,7 @@ package extproc
 import (
 	"strconv"
 
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/front/extproc/wire"
 	"github.com/pointsman/pointsman/services/router/internal/usage"
 )
@@ -23,10 +24,10 @@ func (x *exchange) responseHeaders() error {
 			contentType = value
 		case "content-encoding":
 			encoding = value
-		case headerObjective, headerFairness, x.s.cfg.DestinationHeader:
+		case edge.HeaderObjective, edge.HeaderFairness, x.s.cfg.DestinationHeader:
 			strip = append(strip, name)
 		default:
-			if routing(name) {
+			if edge.Routing(name) {
 				strip = append(strip, name)
 			}
 		}

@@ -1,14 +1,17 @@
 package extproc
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
 	extproc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
@@ -93,7 +96,7 @@ func TestRewriteHeader(t *testing.T) {
 		if body != `{"model":"sql-lora-1fdg3","prompt":"test"}` {
 			t.Errorf("the body became %s", body)
 		}
-		if !contains(got.Remove, headerModel) {
+		if !contains(got.Remove, edge.HeaderModel) {
 			t.Error("the header goes on")
 		}
 		p.finish()
@@ -158,12 +161,36 @@ func TestRewriteSeedsThePrefix(t *testing.T) {
 	}
 }
 
+// B043: the client's name of a model is changed on the way in alone. Answers name the
+// model that the endpoint knows, in streams too, and go on byte for byte.
+func TestB043AnswersAreNotRewritten(t *testing.T) {
+	r := newRig(t, rewrites("public", "internal"))
+	for contentType, parts := range map[string][]string{
+		"application/json":  {`{"model":"internal","choices":[]}`},
+		"text/event-stream": {"data: {\"model\":\"inter", "nal\",\"choices\":[]}\n\n", "data: [DONE]\n\n"},
+	} {
+		p := r.duplex()
+		p.post("/v1/completions", `{"model":"public","prompt":"x"}`)
+		p.routed()
+		p.same(`{"model":"internal","prompt":"x"}`)
+		p.answer(200, false, "content-type", contentType)
+		if c := p.recv().GetResponseHeaders().GetResponse(); c.GetHeaderMutation() != nil {
+			t.Errorf("the headers were answered with %v", c)
+		}
+		for i, part := range parts {
+			p.answerBody(part, i == len(parts)-1)
+			p.passes(duplex, part, i == len(parts)-1)
+		}
+		p.cancel()
+	}
+}
+
 // A model that cannot be put into the body is refused; it is never sent under its public
 // name.
 func TestNotRewritable(t *testing.T) {
 	r := newRig(t, rewrites("a", "b"))
 	for name, c := range map[string]struct{ body, header, value string }{
-		"compressed": {gzipped(t, `{"model":"a","prompt":"x"}`), "content-encoding", "gzip"},
+		"compressed": {compressed(t, "gzip", `{"model":"a","prompt":"x"}`), "content-encoding", "gzip"},
 		"KServe":     {`{"inputs":[]}`, "x", "y"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -174,13 +201,54 @@ func TestNotRewritable(t *testing.T) {
 			p := r.duplex()
 			p.post(path, c.body, c.header, c.value)
 			got := p.refused()
-			var body errorBody
+			var body refusalBody
 			if err := json.Unmarshal([]byte(got.Body), &body); err != nil || got.Status != 415 || got.Reason != "not-rewritable" {
 				t.Errorf("refused with %+v", got)
 			}
 		})
 	}
 	r.ended("not-rewritable", 2)
+}
+
+// Where not all of the body is known the model stays, and that is counted, every time, and
+// logged, once.
+func TestNotRewritten(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode, body string
+		headers    []string
+		want       int // of 2 requests
+	}{
+		"part, its model has a target":       {partial, `{"model":"a","prompt":"xx`, nil, 2},
+		"part, its model has none":           {partial, `{"model":"c","prompt":"xx`, nil, 0},
+		"part, the model is cut":             {partial, `{"model":"a`, nil, 0},
+		"whole":                              {partial, `{"model":"a","prompt":"x"}`, nil, 0},
+		"by headers, asked for by the proxy": {streamed, `{"model":"a","prompt":"x"}`, []string{edge.HeaderModel, "b"}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log bytes.Buffer
+			r := newRig(t, rewrites("a", "b"), func(r *rig, _ *Config) {
+				r.tel.Log = slog.New(slog.NewTextHandler(&log, nil))
+			})
+			for range 2 {
+				p := r.open(c.mode, none)
+				p.headers("POST", "/v1/completions", false, c.headers...)
+				p.routed()
+				p.body(c.body, c.mode == streamed)
+				m := p.recv().GetRequestBody().GetResponse()
+				if changed := m.GetBodyMutation() != nil; changed != (name == "whole") {
+					t.Errorf("the body was answered with %v", m)
+				}
+				p.finish()
+			}
+			if got := r.count("unrewritten_total"); got != c.want {
+				t.Errorf("%d requests are counted", got)
+			}
+			r.settled()
+			if got := strings.Count(log.String(), "could not be rewritten"); got != min(1, c.want) {
+				t.Errorf("it was logged %d times:\n%s", got, log.String())
+			}
+		})
+	}
 }
 
 // In STREAMED with the body sent ahead, every message is answered once, and the model is

@@ -14,6 +14,7 @@ import (
 	"github.com/pointsman/pointsman/internal/kit/kittest"
 	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
@@ -21,7 +22,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // reservation counts what is done with it.
 type reservation struct {
-	rig         *rig
 	mu          sync.Mutex
 	on          []roster.ID
 	firstTokens int
@@ -70,19 +70,17 @@ type rig struct {
 	roster *roster.Roster
 
 	endpoints int
-	fallbacks int // of a decision
-	max       int // what the picker is asked for
-	cheap     bool
-	err       error                           // of a decision
-	decide    func(ctx context.Context) error // called in each decision
-	decider   Decider                         // instead of the rig
+	fallbacks int                                                 // of a decision
+	max       int                                                 // what the picker is asked for
+	err       error                                               // of a decision
+	decide    func(ctx context.Context, req *route.Request) error // called in each decision
+	decider   edge.Decider                                        // instead of the rig
 	deps      func(d *Deps)
 
 	mu           sync.Mutex
 	seen         []*route.Request
 	prompts      []string
 	reservations []*reservation
-	cheaply      int
 	failed       []string
 	succeeded    []string
 }
@@ -110,9 +108,6 @@ func newRig(t testing.TB, opts ...option) *rig {
 	deps := Deps{Decider: r, Roster: r.roster, Quarantine: r, Telemetry: r.tel}
 	if r.decider != nil {
 		deps.Decider = r.decider
-	}
-	if r.cheap {
-		deps.Cheap = cheap{r}
 	}
 	if r.deps != nil {
 		r.deps(&deps)
@@ -182,7 +177,7 @@ func (r *rig) Decide(ctx context.Context, req *route.Request) *route.Decision {
 	r.prompts = append(r.prompts, text)
 	r.mu.Unlock()
 	if r.decide != nil {
-		if err := r.decide(ctx); err != nil {
+		if err := r.decide(ctx, req); err != nil {
 			return &route.Decision{Request: req, Err: err}
 		}
 	}
@@ -197,7 +192,7 @@ func (r *rig) pick(req *route.Request) *route.Decision {
 	if table.Len() == 0 {
 		return &route.Decision{Request: req, Err: route.ErrNoEndpoint}
 	}
-	res := &reservation{rig: r}
+	res := &reservation{}
 	r.mu.Lock()
 	r.reservations = append(r.reservations, res)
 	r.mu.Unlock()
@@ -207,16 +202,6 @@ func (r *rig) pick(req *route.Request) *route.Decision {
 	}
 	d.Results = []*route.ProfileResult{{Profile: &route.Profile{Picker: picker(r.max)}, Candidates: []int32{0}, Ranked: []int32{0}, Reservation: res}}
 	return d
-}
-
-// cheap is the rig as the decider for when it was late.
-type cheap struct{ r *rig }
-
-func (c cheap) Decide(_ context.Context, req *route.Request) *route.Decision {
-	c.r.mu.Lock()
-	c.r.cheaply++
-	c.r.mu.Unlock()
-	return c.r.pick(req)
 }
 
 type picker int

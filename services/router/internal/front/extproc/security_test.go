@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
@@ -23,8 +24,8 @@ func TestForgedHeaders(t *testing.T) {
 	}
 	check := func(t *testing.T, r *rig, got routed) {
 		t.Helper()
-		if got.Set[destinationUsual] != "192.168.1.1:8000" || got.Meta != "192.168.1.1:8000" {
-			t.Errorf("it goes to %q, in the metadata to %q", got.Set[destinationUsual], got.Meta)
+		if got.Set[edge.HeaderDestination] != "192.168.1.1:8000" || got.Meta != "192.168.1.1:8000" {
+			t.Errorf("it goes to %q, in the metadata to %q", got.Set[edge.HeaderDestination], got.Meta)
 		}
 		for name, value := range got.Set {
 			if strings.Contains(value, "169.254") {
@@ -70,7 +71,7 @@ func TestUnseenHeadersAreRemoved(t *testing.T) {
 	p := r.duplex()
 	p.headers("GET", "/", true)
 	got := p.routed()
-	for _, name := range []string{"x-prefiller-host-port", "x-prefiller-url", "x-encoder-hosts-ports", "x-data-parallel-host-port", keySubset, keyServed, headerModel} {
+	for _, name := range []string{"x-prefiller-host-port", "x-prefiller-url", "x-encoder-hosts-ports", "x-data-parallel-host-port", edge.HeaderSubset, edge.HeaderServed, edge.HeaderModel} {
 		if !slices.Contains(got.Remove, name) {
 			t.Errorf("%s goes on", name)
 		}
@@ -82,8 +83,8 @@ func TestUnseenHeadersAreRemoved(t *testing.T) {
 func TestServedIsNotAHeader(t *testing.T) {
 	r := newRig(t)
 	p := r.routedStream(duplex)
-	p.answer(200, true, keyServed, "192.168.1.3:8000")
-	if got := p.recv().GetResponseHeaders().GetResponse().GetHeaderMutation().GetRemoveHeaders(); !slices.Contains(got, keyServed) {
+	p.answer(200, true, edge.HeaderServed, "192.168.1.3:8000")
+	if got := p.recv().GetResponseHeaders().GetResponse().GetHeaderMutation().GetRemoveHeaders(); !slices.Contains(got, edge.HeaderServed) {
 		t.Errorf("%v are removed", got)
 	}
 	r.last()

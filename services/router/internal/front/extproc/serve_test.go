@@ -17,10 +17,13 @@ import (
 
 	extproc "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
+	"github.com/pointsman/pointsman/internal/kit/conf"
 	"github.com/pointsman/pointsman/internal/kit/kittest"
 	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/internal/kit/run"
@@ -168,7 +171,8 @@ func TestCertPath(t *testing.T) {
 	}
 }
 
-// Whatever service a gateway asks for is as ready as the router, but for liveness.
+// B174: what gateways and probes ask for is as ready as the router, liveness is always
+// served, and a name that nobody knows is an error in every state.
 func TestHealth(t *testing.T) {
 	tel := telemetry.Discard()
 	tel.Health.Set("roster", errors.New("no table"))
@@ -190,6 +194,9 @@ func TestHealth(t *testing.T) {
 		if got, err := client.Check(t.Context(), &healthv1.HealthCheckRequest{Service: "liveness"}); err != nil || got.GetStatus() != healthv1.HealthCheckResponse_SERVING {
 			t.Errorf("liveness is %v, %v", got.GetStatus(), err)
 		}
+		if got, err := client.Check(t.Context(), &healthv1.HealthCheckRequest{Service: "readyness"}); status.Code(err) != codes.NotFound {
+			t.Errorf("an unknown name is %v, %v", got.GetStatus(), err)
+		}
 	}
 	check(healthv1.HealthCheckResponse_NOT_SERVING)
 	watch, err := client.Watch(t.Context(), &healthv1.HealthCheckRequest{Service: ServiceName})
@@ -208,4 +215,71 @@ func TestHealth(t *testing.T) {
 	check(healthv1.HealthCheckResponse_SERVING)
 	tel.Health.Set("roster", errors.New("lost"))
 	next(healthv1.HealthCheckResponse_NOT_SERVING)
+	if watch, err = client.Watch(t.Context(), &healthv1.HealthCheckRequest{Service: "readyness"}); err != nil {
+		t.Fatal(err)
+	}
+	next(healthv1.HealthCheckResponse_SERVICE_UNKNOWN)
+}
+
+// When the router stops, an answer that goes through it may come to its end.
+func TestStopAwaitsAnswersInFullDuplex(t *testing.T) {
+	r := &rig{t: t, tel: telemetry.Discard(), roster: roster.New(roster.Config{}), max: 1}
+	r.setTable([]roster.Endpoint{{ID: "e", Host: "10.0.0.1", Port: 8000}})
+	for name, c := range map[string]struct {
+		drain time.Duration
+		want  error // of the stream; io.EOF: its own end
+	}{"there is time": {time.Minute, io.EOF}, "there is none": {0, nil}} {
+		t.Run(name, func(t *testing.T) {
+			cfg := DefaultConfig()
+			cfg.Address, cfg.SecureServing, cfg.DrainTimeout = "127.0.0.1:0", false, conf.Duration(c.drain)
+			s, err := New(Deps{Decider: r, Roster: r.roster, Quarantine: r, Telemetry: r.tel}, cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			part, err := s.Part(io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			addresses := make(chan string, 1)
+			ctx, stop := context.WithCancel(run.WithAnnounce(t.Context(), func(_, _, addr string) { addresses <- addr }))
+			defer stop()
+			ended := make(chan error, 1)
+			go func() { ended <- part(ctx, func() {}) }()
+			conn, err := grpc.NewClient(<-addresses, grpc.WithTransportCredentials(insecure.NewCredentials()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			stream, err := extproc.NewExternalProcessorClient(conn).Process(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := &proxy{r: r, stream: stream, config: &extproc.ProtocolConfiguration{RequestBodyMode: 4, ResponseBodyMode: 4}}
+			p.headers("GET", "/v1/models", true)
+			p.routed()
+			p.answer(200, false, "content-type", "text/event-stream")
+			p.recv()
+			stop()
+			if c.want == nil {
+				if m, err := stream.Recv(); err == nil {
+					t.Errorf("after the stop came %v", m)
+				}
+			} else {
+				p.answerBody("data: x\n\n", true)
+				p.same("data: x\n\n")
+				if err := stream.CloseSend(); err != nil {
+					t.Error(err)
+				}
+				if m, err := stream.Recv(); !errors.Is(err, c.want) {
+					t.Errorf("the stream ended with %v, %v", m, err)
+				}
+			}
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if o := r.last(); o.Completed != (c.want != nil) || o.Finished != 1 {
+				t.Errorf("the outcome is %+v", o)
+			}
+		})
+	}
 }

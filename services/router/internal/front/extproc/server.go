@@ -1,7 +1,6 @@
 package extproc
 
 import (
-	"context"
 	"log/slog"
 	"slices"
 	"sync"
@@ -9,8 +8,8 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/front/extproc/wire"
 	"github.com/pointsman/pointsman/services/router/internal/prompt"
 	"github.com/pointsman/pointsman/services/router/internal/route"
@@ -18,27 +17,6 @@ import (
 
 // ServiceName is the gRPC service that proxies call, and whose health they ask for.
 const ServiceName = "envoy.service.ext_proc.v3.ExternalProcessor"
-
-// Decider picks endpoints.
-type Decider interface {
-	// Decide picks an endpoint and reserves it. The decision's Err says why there
-	// is none.
-	Decide(ctx context.Context, r *route.Request) *route.Decision
-}
-
-// Roster knows the endpoints.
-type Roster interface {
-	// Snapshot returns the present view.
-	Snapshot() *roster.Snapshot
-}
-
-// Quarantine hears how endpoints do.
-type Quarantine interface {
-	// Failed says that an endpoint failed before the first byte, and why.
-	Failed(id roster.ID, reason string)
-	// Succeeded says that it answered.
-	Succeeded(id roster.ID)
-}
 
 // Objectives knows the InferenceObjectives.
 type Objectives interface {
@@ -55,21 +33,20 @@ func (NoObjectives) Priority(string) (int32, bool) { return 0, false }
 
 // Deps are what the front works with.
 type Deps struct {
-	// Decider decides. REQUIRED.
-	Decider Decider
-	// Cheap decides when Decider was late. It asks nobody and takes no time; see
-	// NoScores. Nil: such requests are 503.
-	Cheap Decider
+	// Decider decides, by the deadlines of requests. REQUIRED.
+	Decider edge.Decider
 	// Roster is REQUIRED.
-	Roster Roster
+	Roster edge.Roster
 	// Quarantine is REQUIRED.
-	Quarantine Quarantine
+	Quarantine edge.Quarantine
 	// Objectives may be nil: there are none.
 	Objectives Objectives
 	// Rewrite returns the model that is to take the place of the request's, and false
 	// for none. It is called once the request is known and before it is decided on. Nil:
 	// no model is rewritten but by the header x-gateway-model-name-rewrite.
 	Rewrite func(r *route.Request) (model string, ok bool)
+	// Salt keeps tenants apart in prefix caches; nil: bodies keep the salts of clients.
+	Salt *edge.Salter
 	// Telemetry is REQUIRED.
 	Telemetry *telemetry.Telemetry
 }
@@ -85,6 +62,7 @@ type Server struct {
 	strip     []string // headers that are removed from every request
 	stripAll  []string // the destination with them
 	exchanges sync.Pool
+	held      atomic.Int64 // bytes of bodies, of all exchanges
 	draining  atomic.Bool
 	warned    [warnings]atomic.Bool
 }
@@ -148,6 +126,8 @@ type warning uint8
 const (
 	warnMode warning = iota
 	warnRewrite
+	warnSalt
+	warnHeadersOnly
 	warnHeaders
 	warnings
 )

@@ -1,11 +1,18 @@
 package extproc
 
-import "google.golang.org/protobuf/types/known/structpb"
+import (
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
+)
 
 // readSubset notes which endpoints the proxy allows. A later message that says so
 // replaces what an earlier one has said.
 func (x *exchange) readSubset() {
-	v := x.in.Metadata(namespaceSubset, keySubset)
+	if x.s.cfg.IgnoreSubset {
+		return
+	}
+	v := x.in.Metadata(namespaceSubset, edge.HeaderSubset)
 	if v == nil {
 		return
 	}

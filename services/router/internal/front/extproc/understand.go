@@ -2,40 +2,50 @@ package extproc
 
 import (
 	"errors"
-	"net/http"
 	"strings"
 
 	"google.golang.org/grpc/mem"
 
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/prompt"
 )
 
 // understand reads the body that has been collected and completes the routing request.
 // part is true if more of the body may exist than was sent.
-func (x *exchange) understand(part bool) *failure {
+func (x *exchange) understand(part bool) *edge.Refusal {
 	got, err := x.readBody()
-	var bad *prompt.Error
-	switch {
-	case part && errors.As(err, &bad) && bad.Reason == prompt.BadJSON:
+	if part && cutShort(err) {
+		if x.s.deps.Salt.Applies(x.head.path) {
+			return edge.Unsalted()
+		}
 		x.asked.request.Model = x.modelOfPart()
 		x.basis = byPart
+		if model, ok := x.target(); ok && model != x.asked.request.Model {
+			x.unrewritten()
+		}
 		return nil
-	case errors.As(err, &bad):
-		return refused(bad)
-	case err != nil:
-		return &failure{status: http.StatusBadRequest, reason: badJSON, message: err.Error()}
-	case got.Model == "" && got.Opaque == "" && got.Kind.NeedsModel():
-		return &failure{status: http.StatusBadRequest, reason: modelMissing, message: "the request does not name a model", param: "model"}
+	}
+	if f := edge.OfReading(got, err); f != nil {
+		return f
+	}
+	if got.Opaque == prompt.UnreadEncoding {
+		x.s.metrics.Unread()
 	}
 	x.describe(got)
 	return x.rewrite(got)
+}
+
+// cutShort is true if a body may only be unreadable because its end is missing.
+func cutShort(err error) bool {
+	var bad *prompt.Error
+	return errors.As(err, &bad) && (bad.Reason == prompt.BadJSON || bad.Reason == prompt.BadEncoding)
 }
 
 // describe takes over what was read.
 func (x *exchange) describe(got *prompt.Reading) {
 	r := &x.asked.request
 	r.Model, r.Adapter = got.Model, got.Adapter
-	r.PromptTokens, r.MaxOutputTokens = got.PromptTokens, got.MaxOutputTokens
+	r.PromptTokens, r.MaxOutputTokens, r.Media = got.PromptTokens, got.MaxOutputTokens, got.Media
 	r.Prompt, x.prompt = nil, got.Prompt
 	if got.Prompt != nil {
 		r.Prompt = got.Prompt

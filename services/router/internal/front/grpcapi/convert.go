@@ -26,7 +26,11 @@ func decision(s *decisions.Summary, full *route.Decision, routerID string, now i
 	m := &routerv1.Decision{
 		RequestId: s.RequestID, DecideTime: timestamppb.New(s.Time), Elapsed: durationpb.New(s.Elapsed), Model: s.Model, Path: s.Path,
 		PromptTokenCount: s.PromptTokens, EndpointCount: uint32(s.Endpoints), Endpoint: endpoint(s.Endpoint), Fallbacks: endpoints(s.Fallbacks), //nolint:gosec // a table's size
+		Disaggregation: s.Disaggregation, SendAddress: s.SendTo, SkippedStages: skipped(s.Skipped),
 		Error: s.Err, DryRun: s.DryRun, RouterId: routerID, ClientModel: s.ClientModel, Admission: admission(&s.Admission),
+	}
+	for _, g := range s.Stages {
+		m.Stages = append(m.Stages, &routerv1.Stage{Stage: g.Name, Profile: g.Profile, Endpoints: endpoints(g.Endpoints), Fallbacks: endpoints(g.Fallbacks)})
 	}
 	for i, p := range s.Profiles {
 		w := &routerv1.ProfileDecision{Profile: p.Name, Picker: p.Picker, TieBreak: p.TieBreak, Picked: endpoints(p.Picked), Total: p.Total, Error: p.Err, Corrected: p.Corrected, LeastLoad: p.LeastLoad}

@@ -25,21 +25,34 @@ type lease struct {
 	reservation route.Reservation
 	endpoint    roster.ID // as picked
 	timer       *time.Timer
+	stages      []string // ids of the leases of the pick's stages; they have no timer of their own
 }
 
-func (l *leases) hold(r route.Reservation, picked roster.ID, d time.Duration) {
+// hold keeps the reservation of a decision, and those of its stages, for d.
+func (l *leases) hold(made *route.Decision, d time.Duration) {
+	id := made.Reservation.PickID()
+	pick := lease{reservation: made.Reservation, endpoint: made.Endpoint.ID}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	id := r.PickID()
-	l.open[id] = lease{r, picked, time.AfterFunc(d, func() {
+	if made.Plan != nil {
+		for i := range made.Plan.Stages {
+			g := &made.Plan.Stages[i]
+			stage := g.Reservation.PickID()
+			l.open[stage] = lease{reservation: g.Reservation, endpoint: g.Endpoints[0].ID}
+			pick.stages = append(pick.stages, stage)
+		}
+	}
+	pick.timer = time.AfterFunc(d, func() {
 		if late, _, held := l.take(id); held {
 			late.Finish(false, route.NoUsage())
 			l.expired()
 		}
-	})}
+	})
+	l.open[id] = pick
 }
 
-// take hands a reservation over, once, with the endpoint that was picked.
+// take hands a reservation over, once, with the endpoint that was picked. The end of a
+// pick's reservation is that of its stages'.
 func (l *leases) take(id string) (r route.Reservation, picked roster.ID, held bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,7 +61,12 @@ func (l *leases) take(id string) (r route.Reservation, picked roster.ID, held bo
 		return nil, "", false
 	}
 	delete(l.open, id)
-	h.timer.Stop()
+	for _, stage := range h.stages {
+		delete(l.open, stage)
+	}
+	if h.timer != nil {
+		h.timer.Stop()
+	}
 	return h.reservation, h.endpoint, true
 }
 
@@ -59,7 +77,9 @@ func (l *leases) close() {
 	l.open = make(map[string]lease)
 	l.mu.Unlock()
 	for _, h := range open {
-		h.timer.Stop()
+		if h.timer != nil {
+			h.timer.Stop()
+		}
 		h.reservation.Finish(false, route.NoUsage())
 	}
 }

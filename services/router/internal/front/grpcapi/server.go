@@ -30,9 +30,19 @@ type Decider interface {
 	Explain(ctx context.Context, req *route.Request) *route.Decision
 }
 
-// Describe reads a request. done gives back what the reading borrowed; it is called
-// when the request is not looked at any more. An error is the client's fault.
-type Describe func(id, path string, headers route.Headers, body []byte) (req *route.Request, done func(), err error)
+// Described is a request that was read.
+type Described struct {
+	Request *route.Request
+	// NotUnderstood says why nothing, or no prompt, was read from the body. Empty: it
+	// was understood.
+	NotUnderstood string
+	// Done gives back what the reading borrowed; it is called when the request is not
+	// looked at any more.
+	Done func()
+}
+
+// Describe reads a request. An error is the client's fault.
+type Describe func(id, path string, headers route.Headers, body []byte) (Described, error)
 
 // Deps are what the front works with; all are required.
 type Deps struct {
@@ -99,11 +109,12 @@ func (s *Server) Pick(ctx context.Context, in *routerv1.PickRequest) (*routerv1.
 			return nil, fail(codes.InvalidArgument, "INVALID_REQUEST", "lease: want above 0, at most 1 h")
 		}
 	}
-	req, done, err := s.describe(in.GetRequest())
+	described, err := s.describe(in.GetRequest())
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer described.Done()
+	req := described.Request
 	d := s.deps.Decider.Decide(ctx, req)
 	if d.Err != nil {
 		return nil, decisionError(d.Err)
@@ -112,16 +123,9 @@ func (s *Server) Pick(ctx context.Context, in *routerv1.PickRequest) (*routerv1.
 		d.Reservation.Finish(false, route.NoUsage()) // nobody is left to release it
 		return nil, status.FromContextError(err).Err()
 	}
-	s.leases.hold(d.Reservation, d.Endpoint.ID, lease)
+	s.leases.hold(d, lease)
 	s.picks.Add(ctx, 1)
-	model := ""
-	if req.ClientModel != "" {
-		model = req.Model
-	}
-	return &routerv1.PickResponse{
-		PickId: d.Reservation.PickID(), RequestId: req.ID, Model: model, Endpoint: endpoint(d.Endpoint), Fallbacks: endpoints(d.Fallbacks),
-		RequestHeaders: []*routerv1.Header{{Name: "x-request-id", Value: req.ID}},
-	}, nil
+	return pickResponse(d), nil
 }
 
 // Release ends a reservation.
@@ -144,31 +148,33 @@ func (s *Server) Release(_ context.Context, in *routerv1.ReleaseRequest) (*route
 
 // Explain decides without reserving, and shows how.
 func (s *Server) Explain(ctx context.Context, in *routerv1.ExplainRequest) (*routerv1.ExplainResponse, error) {
-	req, done, err := s.describe(in.GetRequest())
+	described, err := s.describe(in.GetRequest())
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	d := s.deps.Decider.Explain(ctx, req)
-	return &routerv1.ExplainResponse{Decision: decision(decisions.Summarise(d), d, s.deps.RouterID, s.deps.Roster.Now())}, nil
+	defer described.Done()
+	d := s.deps.Decider.Explain(ctx, described.Request)
+	return &routerv1.ExplainResponse{
+		Decision: decision(decisions.Summarise(d), d, s.deps.RouterID, s.deps.Roster.Now()), BodyNotUnderstood: described.NotUnderstood,
+	}, nil
 }
 
 // describe turns a description into a request.
-func (s *Server) describe(in *routerv1.RequestDescription) (*route.Request, func(), error) {
+func (s *Server) describe(in *routerv1.RequestDescription) (Described, error) {
 	if in == nil {
-		return nil, nil, fail(codes.InvalidArgument, "INVALID_REQUEST", "request is missing")
+		return Described{}, fail(codes.InvalidArgument, "INVALID_REQUEST", "request is missing")
 	}
 	if len(in.GetRequestId()) > 128 {
-		return nil, nil, fail(codes.InvalidArgument, "INVALID_REQUEST", "request_id: want at most 128 bytes")
+		return Described{}, fail(codes.InvalidArgument, "INVALID_REQUEST", "request_id: want at most 128 bytes")
 	}
-	req, done, err := s.deps.Describe(in.GetRequestId(), in.GetPath(), headers(in.GetHeaders()), in.GetBody())
+	d, err := s.deps.Describe(in.GetRequestId(), in.GetPath(), headers(in.GetHeaders()), in.GetBody())
 	if err != nil {
-		return nil, nil, fail(codes.InvalidArgument, "INVALID_REQUEST", err.Error())
+		return Described{}, fail(codes.InvalidArgument, "INVALID_REQUEST", err.Error())
 	}
 	if in.GetRestrictToSubset() {
-		req.Subset = &route.Subset{Addresses: in.GetSubset()}
+		d.Request.Subset = &route.Subset{Addresses: in.GetSubset()}
 	}
-	return req, done, nil
+	return d, nil
 }
 
 func tokens(n *uint32) int64 {

@@ -9,11 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pointsman/pointsman/internal/kit/kittest"
@@ -46,6 +48,8 @@ type decider struct {
 	err         error
 	reservation *reservation
 	asked       *route.Request
+	sessions    []string           // headers that tokens are wanted in
+	fallbacks   []*roster.Endpoint // nil: endpoint a
 }
 
 func (d *decider) decide(req *route.Request, dry bool) *route.Decision {
@@ -56,6 +60,10 @@ func (d *decider) decide(req *route.Request, dry bool) *route.Decision {
 		return out
 	}
 	out.Endpoint, out.Fallbacks = &s.Table.Endpoints[1], []*roster.Endpoint{&s.Table.Endpoints[0]}
+	if d.fallbacks != nil {
+		out.Fallbacks = d.fallbacks
+	}
+	out.Pool, out.SessionHeaders = "p", d.sessions
 	out.Results = []*route.ProfileResult{{
 		Profile:    &route.Profile{Name: "default", Picker: picker{}, Scorers: []route.Scorer{{Plugin: "prefix-cache-scorer", Weight: 3}, {Plugin: "kv-cache-scorer", Weight: 2}}},
 		Candidates: []int32{0, 1}, Totals: []float64{1, 4}, InFlight: []int64{2, 0}, Ranked: []int32{1, 0}, DroppedBy: []string{"", "", "low-queue-filter"},
@@ -130,11 +138,15 @@ func newFront(t *testing.T) *front {
 		CheckConfig: func(source string, text []byte) *routerv1.CheckConfigResponse {
 			return &routerv1.CheckConfigResponse{Faults: []*routerv1.ConfigNotice{{Message: source + ": " + string(text)}}}
 		},
-		Describe: func(id, path string, h route.Headers, body []byte) (*route.Request, func(), error) {
+		Describe: func(id, path string, h route.Headers, body []byte) (Described, error) {
 			if string(body) == "bad" {
-				return nil, nil, errors.New("the body is not JSON")
+				return Described{}, errors.New("the body is not JSON")
 			}
-			return &route.Request{ID: id + h.Get("x-suffix"), Path: path, Headers: h}, func() {}, nil
+			d := Described{Request: &route.Request{ID: id + h.Get("x-suffix"), Path: path, Headers: h}, Done: func() {}}
+			if string(body) == "junk" {
+				d.NotUnderstood = "not JSON"
+			}
+			return d, nil
 		},
 	})
 	if err != nil {
@@ -190,6 +202,45 @@ func TestPickReservesUntilRelease(t *testing.T) {
 	}
 	if n := f.decider.reservation.finished.Load(); n != 1 {
 		t.Errorf("released %d times", n)
+	}
+}
+
+// The caller is told which headers to set on the answer of the endpoint that was picked,
+// however many stand by.
+func TestPickReturnsTheSessionToken(t *testing.T) {
+	for name, c := range map[string]struct {
+		sessions []string
+		want     []*routerv1.Header
+	}{
+		"no scorer goes by sessions": {nil, nil},
+		"one does":                   {[]string{"x-session-token"}, []*routerv1.Header{{Name: "x-session-token", Value: route.SessionToken("p", "b")}}},
+		"two do": {[]string{"x-session-token", "x-mine"}, []*routerv1.Header{
+			{Name: "x-session-token", Value: route.SessionToken("p", "b")}, {Name: "x-mine", Value: route.SessionToken("p", "b")},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFront(t)
+			all := f.decider.roster.Snapshot().Table.Endpoints
+			f.decider.sessions, f.decider.fallbacks = c.sessions, []*roster.Endpoint{&all[2], &all[0]}
+			p, err := f.Pick(ctx, &routerv1.PickRequest{Request: &routerv1.RequestDescription{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(c.want, p.GetResponseHeaders(), protocmp.Transform()); d != "" || len(p.GetFallbacks()) != 2 || p.GetEndpoint().GetEndpointId() != "b" {
+				t.Errorf("pick %v\n%s", p, d)
+			}
+		})
+	}
+}
+
+// A body that was not understood is said to be so, besides the decision by load.
+func TestExplainSaysThatABodyWasNotUnderstood(t *testing.T) {
+	f := newFront(t)
+	for body, want := range map[string]string{"junk": "not JSON", "{}": ""} {
+		m, err := f.Explain(ctx, &routerv1.ExplainRequest{Request: &routerv1.RequestDescription{Body: []byte(body)}})
+		if err != nil || m.GetBodyNotUnderstood() != want || m.GetDecision().GetEndpoint() == nil {
+			t.Errorf("%s: %v, error %v", body, m, err)
+		}
 	}
 }
 

@@ -215,6 +215,25 @@ func TestB053ClientLeaves(t *testing.T) {
 	}
 }
 
+// A client that leaves on the word that ends a stream has had all of it.
+func TestClientLeavesWhenTheStreamSaysItIsDone(t *testing.T) {
+	ch, left := make(chan string), make(chan error, 1)
+	r := newRig(t, []http.Handler{events(ch, left)})
+	all := "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":3}}\n\ndata: [DONE]\n\n"
+	go func() { ch <- all }()
+	resp, cancel := r.open(client(t), streamBody)
+	if _, err := io.ReadFull(resp.Body, make([]byte, len(all))); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	resp.Body.Close()
+	<-left
+	if res := r.outcome(); !res.completed || res.usage.PromptTokens != 7 {
+		t.Errorf("the outcome is %+v", res)
+	}
+	r.counted(1, "2xx", "ok")
+}
+
 // A client that leaves before the first byte, too.
 func TestClientLeavesBeforeTheFirstByte(t *testing.T) {
 	ch, left := make(chan string), make(chan error, 1)

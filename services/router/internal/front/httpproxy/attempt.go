@@ -10,7 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/pointsman/pointsman/disagg"
 	"github.com/pointsman/pointsman/internal/kit/roster"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 )
 
 const (
@@ -29,6 +31,9 @@ type answer struct {
 	chunk *[]byte // what it is read into
 	n     int     // bytes of it that were read
 	ended bool    // there are no more
+	// passed is true for the answer of an endpoint that was to prefill: it is passed on
+	// as the request's.
+	passed bool
 }
 
 // savedAnswer is an endpoint's error answer, whole.
@@ -41,7 +46,7 @@ type savedAnswer struct {
 
 // fault is why an attempt has failed before the first byte.
 type fault struct {
-	why reason
+	why edge.Reason
 	err error
 }
 
@@ -51,12 +56,13 @@ func (x *exchange) attempt(e *roster.Endpoint, last bool) (*answer, *fault) {
 	ctx, cancel := context.WithCancelCause(x.ctx)
 	a := &answer{from: e, ctx: ctx, dog: newWatchdog(cancel)}
 	began := time.Now()
-	a.dog.watch(x.p.cfg.FirstByteTimeout.D())
-	resp, err := x.send(ctx, e) //nolint:bodyclose // exchange.close does
-	if err != nil {
+	x.dog = a.dog
+	x.dog.watch(x.p.cfg.FirstByteTimeout.D())
+	if err := x.reach(ctx, a); err != nil {
 		return nil, x.failed(a, err)
 	}
-	a.resp = resp
+	resp := a.resp
+	last = last || a.passed
 	if resp.StatusCode < 200 || resp.StatusCode > 999 {
 		return nil, x.failed(a, fmt.Errorf("answered with the status %d", resp.StatusCode))
 	}
@@ -69,7 +75,7 @@ func (x *exchange) attempt(e *roster.Endpoint, last bool) (*answer, *fault) {
 		case whole:
 			status := resp.StatusCode
 			x.close(a)
-			return nil, &fault{badAnswer, fmt.Errorf("answered %d", status)}
+			return nil, &fault{edge.BadAnswer, fmt.Errorf("answered %d", status)}
 		}
 	}
 	for a.n == 0 && !a.ended {
@@ -118,15 +124,21 @@ func (x *exchange) failed(a *answer, err error) *fault {
 	cause := context.Cause(a.ctx)
 	x.close(a)
 	var op *net.OpError
+	var prefill *disagg.PrefillError
+	var encode *disagg.EncodeError
 	switch {
 	case x.ctx.Err() != nil:
-		return &fault{cancelled, x.ctx.Err()}
+		return &fault{edge.Cancelled, x.ctx.Err()}
+	case errors.As(err, &prefill):
+		return &fault{edge.PrefillFailed, err}
+	case errors.As(err, &encode):
+		return &fault{edge.EncodeFailed, err}
 	case errors.Is(cause, errFirstByteTimeout):
-		return &fault{firstByteTimeout, cause}
+		return &fault{edge.FirstByteTimeout, cause}
 	case errors.As(err, &op) && op.Op == "dial":
-		return &fault{connectFailed, err}
+		return &fault{edge.ConnectFailed, err}
 	default:
-		return &fault{reset, err}
+		return &fault{edge.Reset, err}
 	}
 }
 

@@ -3,6 +3,7 @@ package httpproxy
 import (
 	"bytes"
 	"compress/gzip"
+	"compress/zlib"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/andybalholm/brotli"
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 )
 
 // Bodies of every shape reach the engine as they are, and what is understood of them
@@ -173,23 +178,27 @@ func TestB019CompressedBodies(t *testing.T) {
 		echo().ServeHTTP(w, q)
 	})})
 	for _, n := range []int{1, 200_000} {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		fmt.Fprintf(z, `{"model":"m","prompt":"%s"}`, strings.Repeat("hi ", n))
-		z.Close()
-		got := r.do("POST", "/v1/completions", b.String(), "Content-Encoding", "gzip")
-		if got.status != 200 || got.body != b.String() || got.header.Get("X-Got-Encoding") != "gzip" {
-			t.Fatal(got.status, got.header)
-		}
-		if r.lastRequest().Model != "m" || r.lastText() != strings.Repeat("hi ", n) {
-			t.Error("not understood")
+		for _, encoding := range []string{"gzip", "deflate", "zstd", "br"} {
+			body := compressed(t, encoding, fmt.Sprintf(`{"model":"m","prompt":"%s"}`, strings.Repeat("hi ", n)))
+			got := r.do("POST", "/v1/completions", body, "Content-Encoding", encoding)
+			if got.status != 200 || got.body != body || got.header.Get("X-Got-Encoding") != encoding {
+				t.Fatal(encoding, got.status, got.header)
+			}
+			if r.lastRequest().Model != "m" || r.lastText() != strings.Repeat("hi ", n) {
+				t.Errorf("%s: not understood", encoding)
+			}
 		}
 	}
 	// What cannot be decoded here is routed by load, and never refused for want of a
 	// model.
-	if got := r.do("POST", "/v1/completions", "opaque", "Content-Encoding", "zstd"); got.status != 200 || r.lastRequest().Prompt != nil {
+	if got := r.do("POST", "/v1/completions", "opaque", "Content-Encoding", "x-acme"); got.status != 200 || r.lastRequest().Prompt != nil {
 		t.Error(got)
 	}
+	if got := r.tel.Value("pointsman_router_http_unread_encodings_total"); got != 1 {
+		t.Errorf("%v encodings are counted as not read", got)
+	}
+	bomb := compressed(t, "zstd", strings.Repeat(" ", 80<<20))
+	checkError(t, r.do("POST", "/v1/completions", bomb, "Content-Encoding", "zstd"), 413, "too-large", "")
 	checkError(t, r.do("POST", "/v1/completions", "not gzip", "Content-Encoding", "gzip"), 400, "bad-encoding", "")
 }
 
@@ -412,6 +421,38 @@ func TestTooManyBytesOfBodies(t *testing.T) {
 	}
 }
 
+// Requests at once have a limit; what is above it is told so, and the next is served.
+func TestMaxRequests(t *testing.T) {
+	in, hold := make(chan struct{}, 3), make(chan struct{})
+	r := newRig(t, []http.Handler{http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		in <- struct{}{}
+		<-hold
+		w.WriteHeader(http.StatusNoContent)
+	})}, with(func(c *Config) { c.MaxRequests = 2 }))
+	body := `{"model":"m","prompt":"x"}`
+	under := make(chan reply, 2)
+	for range 2 {
+		go func() { under <- r.do(http.MethodPost, "/v1/completions", body) }()
+		<-in
+	}
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		got := r.do(method, "/v1/models", "")
+		if got.status != http.StatusServiceUnavailable || got.header.Get(edge.HeaderReason) != "too-many" || got.header.Get("Retry-After") == "" {
+			t.Errorf("%s: status %d, headers %v; want 503", method, got.status, got.header)
+		}
+	}
+	r.counted(2, "5xx", "too-many")
+	close(hold)
+	for range 2 {
+		if got := <-under; got.status != http.StatusNoContent {
+			t.Errorf("a request below the limit: status %d", got.status)
+		}
+	}
+	if got := r.do(http.MethodPost, "/v1/completions", body); got.status != http.StatusNoContent {
+		t.Errorf("afterwards: status %d", got.status)
+	}
+}
+
 // A buffer is not used again before everybody has let go of it.
 func TestBuffersAreHeld(t *testing.T) {
 	var p bufferPool
@@ -434,4 +475,32 @@ func TestBuffersAreHeld(t *testing.T) {
 	if _, err := r.Read(make([]byte, 1)); !errors.Is(err, io.ErrClosedPipe) {
 		t.Error(err)
 	}
+}
+
+// compressed returns text in a content encoding.
+func compressed(t *testing.T, encoding, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	var w io.WriteCloser
+	switch encoding {
+	case "gzip":
+		w = gzip.NewWriter(&b)
+	case "deflate":
+		w = zlib.NewWriter(&b)
+	case "br":
+		w = brotli.NewWriter(&b)
+	default:
+		z, err := zstd.NewWriter(&b, zstd.WithEncoderConcurrency(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = z
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }

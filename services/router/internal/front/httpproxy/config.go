@@ -20,12 +20,16 @@ type Config struct {
 	TLS rpc.TLSConfig `yaml:"tls"`
 	// Paths that are served: one that ends in a slash stands for all below it, another
 	// for itself and all below it. Everything else is 404, because engines also have
-	// paths that are not for clients. Default: the APIs under /v1/ and /v2/, and the
-	// engines' tokenize, detokenize, score, rerank, pooling and classify.
+	// paths that are not for clients. Default: the APIs under /v1/ and /v2/,
+	// /inference/v1/generate, and the engines' tokenize, detokenize, score, rerank, pooling and classify.
 	Paths []string `yaml:"paths"`
 	// BlockedPaths are exceptions from Paths, read alike. Default: what loads and
 	// unloads models and adapters, which would change one endpoint out of many.
 	BlockedPaths []string `yaml:"blockedPaths"`
+	// MaxRequests limits the requests that are under way at once; above it new ones are
+	// 503. 0: no limit. Default 16384. Each takes a connection, two where it goes on to
+	// an endpoint, and about 100 KiB besides its body.
+	MaxRequests int `yaml:"maxRequests"`
 	// MaxRequestBytes limits request bodies; larger ones are 413. Default 64 MiB.
 	MaxRequestBytes int64 `yaml:"maxRequestBytes"`
 	// MaxBufferedBytes limits the memory for request bodies of all requests together,
@@ -39,7 +43,8 @@ type Config struct {
 	// ConnectTimeout limits connecting to an endpoint. Default 2 s.
 	ConnectTimeout conf.Duration `yaml:"connectTimeout"`
 	// FirstByteTimeout is how long an endpoint may take to the first byte of its
-	// answer's body, queueing and prefill included. 0: for ever. Default 10 min.
+	// answer's body, queueing and prefill included. What other endpoints do before it does
+	// not count: it has time-outs of its own. 0: for ever. Default 10 min.
 	FirstByteTimeout conf.Duration `yaml:"firstByteTimeout"`
 	// IdleTimeout is how long an endpoint may be silent within its answer, and a
 	// client may take nothing of it. 0: for ever. Default 5 min.
@@ -62,30 +67,29 @@ type Config struct {
 	IdleConnections int `yaml:"idleConnections"`
 	// DrainTimeout is how long requests may go on when the router stops. Default 20 s.
 	DrainTimeout conf.Duration `yaml:"drainTimeout"`
-	// EndpointTLS is for endpoints with the scheme https.
-	EndpointTLS TLSConfig `yaml:"endpointTLS"`
+	// Endpoints is how endpoints are connected to.
+	Endpoints EndpointsConfig `yaml:"endpoints"`
 	// Prompt limits what is read of bodies.
 	Prompt prompt.Config `yaml:"prompt"`
 }
 
-// TLSConfig says how endpoints are authenticated.
-type TLSConfig struct {
-	// CAFile holds the authorities in PEM, read at the start. Default: the system's.
-	CAFile string `yaml:"caFile"`
-	// InsecureSkipVerify accepts any certificate. For pods with self-signed ones in a
-	// network that is trusted. Default false.
-	InsecureSkipVerify bool `yaml:"insecureSkipVerify"`
+// EndpointsConfig says how endpoints are connected to.
+type EndpointsConfig struct {
+	// TLS is for endpoints with the scheme https: how they are authenticated, and the
+	// router to them. Default: by the system's authorities.
+	TLS rpc.TLSConfig `yaml:"tls"`
 }
 
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
 		Address: ":8080",
-		Paths:   []string{"/v1/", "/v2/", "/tokenize", "/detokenize", "/score", "/rerank", "/pooling", "/classify"},
+		Paths:   []string{"/v1/", "/v2/", "/inference/v1/generate", "/tokenize", "/detokenize", "/score", "/rerank", "/pooling", "/classify"},
 		BlockedPaths: []string{
 			"/v1/load_lora_adapter", "/v1/unload_lora_adapter",
 			"/v2/repository/", "/v2/systemsharedmemory/", "/v2/cudasharedmemory/", "/v2/trace", "/v2/logging",
 		},
+		MaxRequests:      16384,
 		MaxRequestBytes:  64 << 20,
 		MaxBufferedBytes: 1 << 30,
 		BodyTimeout:      conf.Duration(time.Minute),
@@ -111,6 +115,9 @@ func (c Config) Validate() error {
 				fault("%s: %q does not begin with a slash", key, p)
 			}
 		}
+	}
+	if c.MaxRequests < 0 {
+		fault("maxRequests: %d is below 0", c.MaxRequests)
 	}
 	if c.MaxRequestBytes < 1 {
 		fault("maxRequestBytes: %d is not above 0", c.MaxRequestBytes)
@@ -143,6 +150,9 @@ func (c Config) Validate() error {
 		fault("idleConnections: %d is not above 0", c.IdleConnections)
 	}
 	if err := c.TLS.ValidateServer(); err != nil {
+		faults = append(faults, err)
+	}
+	if err := conf.Prefix("endpoints", c.Endpoints.TLS.ValidateClient()); err != nil {
 		faults = append(faults, err)
 	}
 	if err := c.Prompt.Validate(); err != nil {

@@ -49,6 +49,7 @@ func (x *exchange) outgoing(ctx context.Context, e *roster.Endpoint) *http.Reque
 		Header: x.headers(),
 		Host:   e.Address,
 	}
+	x.address(out, e)
 	if body := x.body; body != nil && len(body.data) > 0 {
 		out.ContentLength = int64(len(body.data))
 		out.Body = newBodyReader(body)

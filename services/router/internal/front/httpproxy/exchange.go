@@ -3,7 +3,6 @@ package httpproxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"runtime/debug"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/internal/kit/run"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/prompt"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
@@ -33,10 +33,16 @@ type exchange struct {
 
 	id      string
 	body    *buffer // nil: none, or no longer needed
+	asked   *buffer // what the prompt was read from, if that is not sent
 	prompt  *prompt.Prompt
 	request *route.Request
 
 	decision    *route.Decision
+	legs        legs              // of the decision, if others take part
+	dog         *watchdog         // of the attempt under way
+	guarded     bool              // the body was looked at
+	handed      int               // attempts that failed with what another endpoint had prefilled
+	alone       bool              // for that an endpoint is to do all by itself
 	reservation route.Reservation // nil: none, or ended
 	tried       []roster.ID
 	sending     http.Header  // what goes to endpoints
@@ -44,7 +50,7 @@ type exchange struct {
 
 	// What the client has seen and why it ended.
 	status         int
-	why            reason
+	why            edge.Reason
 	received, sent int64
 }
 
@@ -57,19 +63,25 @@ func traced(r *http.Request) context.Context {
 	return propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 }
 
-// serve does everything; a failure that it returns is still to be written.
-func (x *exchange) serve() *failure {
+// serve does everything; a refusal that it returns is still to be written. open is how
+// many requests are under way, this one among them.
+func (x *exchange) serve(open int64) *edge.Refusal {
 	x.id = requestID(x.r.Header)
-	x.w.Header().Set(headerRequestID, x.id)
+	x.w.Header().Set(edge.HeaderRequestID, x.id)
 	path := x.r.URL.Path
 	switch {
 	case x.ctx.Err() != nil: // reset before its turn came
-		x.why = cancelled
+		x.why = edge.Cancelled
 		return nil
+	case x.p.cfg.MaxRequests > 0 && open > int64(x.p.cfg.MaxRequests):
+		if x.r.ContentLength != 0 {
+			x.leaveBody()
+		}
+		return &edge.Refusal{Status: http.StatusServiceUnavailable, Reason: edge.TooMany, Message: "the router has as many requests under way as it may", Retry: true}
 	case !x.p.cfg.served(path):
-		return &failure{status: http.StatusNotFound, reason: notFound, message: "this path is not served here"}
+		return edge.Unserved()
 	case wantsUpgrade(x.r):
-		return &failure{status: http.StatusNotImplemented, reason: upgrade, message: "upgrading the connection, as WebSockets do, is not supported"}
+		return &edge.Refusal{Status: http.StatusNotImplemented, Reason: edge.Upgrade, Message: "upgrading the connection, as WebSockets do, is not supported"}
 	}
 	if done, f := x.models(path); done || f != nil {
 		return f
@@ -84,7 +96,7 @@ func (x *exchange) serve() *failure {
 }
 
 // readBody reads the request's body into memory.
-func (x *exchange) readBody() *failure {
+func (x *exchange) readBody() *edge.Refusal {
 	limit := x.p.cfg.MaxRequestBytes
 	if x.r.ContentLength == 0 || x.r.Body == http.NoBody {
 		return nil
@@ -104,16 +116,16 @@ func (x *exchange) readBody() *failure {
 		return x.tooLarge()
 	case errors.Is(err, errBuffersFull):
 		x.leaveBody()
-		return &failure{status: http.StatusServiceUnavailable, reason: buffersFull, retry: true, message: "the router holds as many bytes of request bodies as it may"}
+		return edge.Full()
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		x.leaveBody()
-		return &failure{status: http.StatusRequestTimeout, reason: bodyTimeout, message: "the body did not come in time"}
+		return &edge.Refusal{Status: http.StatusRequestTimeout, Reason: edge.BodyTimeout, Message: "the body did not come in time"}
 	case x.ctx.Err() != nil:
-		x.why = cancelled
+		x.why = edge.Cancelled
 		return nil
 	default:
 		x.leaveBody()
-		return &failure{status: http.StatusBadRequest, reason: badBody, message: "the body could not be read to its end"}
+		return &edge.Refusal{Status: http.StatusBadRequest, Reason: edge.BadBody, Message: "the body could not be read to its end"}
 	}
 }
 
@@ -125,16 +137,13 @@ func (x *exchange) leaveBody() {
 	_ = x.out.SetReadDeadline(time.Now().Add(lingering))
 }
 
-func (x *exchange) tooLarge() *failure {
+func (x *exchange) tooLarge() *edge.Refusal {
 	x.leaveBody()
-	return &failure{
-		status: http.StatusRequestEntityTooLarge, reason: tooLarge,
-		message: fmt.Sprintf("the body is larger than %d bytes", x.p.cfg.MaxRequestBytes),
-	}
+	return edge.Larger(x.p.cfg.MaxRequestBytes)
 }
 
 // understand makes the routing request of what was received.
-func (x *exchange) understand() *failure {
+func (x *exchange) understand() *edge.Refusal {
 	x.request = &route.Request{ID: x.id, Path: x.r.URL.Path, MaxOutputTokens: -1, Headers: seenHeaders(x.r.Header)}
 	if x.p.policy != nil {
 		x.request.Priority = x.p.policy.PriorityOf(x.request.Headers)
@@ -146,12 +155,15 @@ func (x *exchange) understand() *failure {
 	if f != nil {
 		return f
 	}
+	if got.Opaque == prompt.UnreadEncoding {
+		x.p.metrics.Unread()
+	}
 	x.describe(got)
 	return x.rewrite(got)
 }
 
 // read reads the body that is to be sent.
-func (x *exchange) read() (*prompt.Reading, *failure) {
+func (x *exchange) read() (*prompt.Reading, *edge.Refusal) {
 	var raw []byte
 	if x.body != nil {
 		raw = x.body.data
@@ -160,52 +172,45 @@ func (x *exchange) read() (*prompt.Reading, *failure) {
 		Path: x.r.URL.Path, Body: raw, ContentType: x.r.Header.Get("Content-Type"),
 		ContentEncoding: strings.Join(x.r.Header["Content-Encoding"], ","),
 	})
-	var bad *prompt.Error
-	switch {
-	case errors.As(err, &bad):
-		return nil, refused(bad)
-	case err != nil:
-		return nil, &failure{status: http.StatusBadRequest, reason: badBody, message: err.Error()}
-	case got.Model == "" && got.Opaque == "" && got.Kind.NeedsModel():
-		return nil, &failure{status: http.StatusBadRequest, reason: modelMissing, message: "the request does not name a model", param: "model"}
-	}
-	return got, nil
+	return got, edge.OfReading(got, err)
 }
 
 // describe takes over what was read.
 func (x *exchange) describe(got *prompt.Reading) {
 	r := x.request
 	r.Model, r.Adapter, r.SessionKey = got.Model, got.Adapter, got.SessionKey
-	r.PromptTokens, r.MaxOutputTokens = got.PromptTokens, got.MaxOutputTokens
+	r.PromptTokens, r.MaxOutputTokens, r.Media = got.PromptTokens, got.MaxOutputTokens, got.Media
 	if got.Prompt != nil {
 		r.Prompt, x.prompt = got.Prompt, got.Prompt
 	}
 	if r.SessionKey == "" {
-		if s := x.r.Header.Get("X-Session-Id"); len(s) <= 128 && printable(s) {
+		if s := x.r.Header.Get("X-Session-Id"); edge.UsableID(s) {
 			r.SessionKey = s
 		}
 	}
 }
 
 // fail answers with a failure of our own, unless the client has gone.
-func (x *exchange) fail(f *failure) {
-	x.why = f.reason
+func (x *exchange) fail(f *edge.Refusal) {
+	x.why = f.Reason
 	// net/http cancels the context when reading fails, also for a body that is late.
-	if x.ctx.Err() != nil && f.reason != bodyTimeout {
-		x.why = cancelled
+	if x.ctx.Err() != nil && f.Reason != edge.BodyTimeout {
+		x.why = edge.Cancelled
 		return
 	}
-	x.p.log.Debug("request refused", "request_id", x.id, "status", f.status, "reason", f.reason.String())
-	x.status = f.status
-	x.sent += int64(f.write(x.w))
+	x.p.log.Debug("request refused", "request_id", x.id, "status", f.Status, "reason", f.Reason.String())
+	x.status = f.Status
+	x.sent += int64(x.write(f))
 }
 
 // drop lets go of the body, which is not needed once an answer has begun.
 func (x *exchange) drop() {
 	x.prompt.Release()
-	if x.body != nil {
-		x.body.release()
-		x.body = nil
+	for _, b := range [...]**buffer{&x.body, &x.asked} {
+		if *b != nil {
+			(*b).release()
+			*b = nil
+		}
 	}
 }
 
@@ -223,18 +228,17 @@ func (x *exchange) end() {
 	x.finish(false, route.NoUsage())
 	x.drop()
 	if fault != nil && fault != http.ErrAbortHandler { //nolint:errorlint // a panic's value, compared as net/http does
-		x.why = internal
+		x.why = edge.Internal
 		x.p.log.Error("panic in the HTTP front", "request_id", x.id, "panic", run.PanicText(fault), "stack", string(debug.Stack()))
 		if x.status == 0 {
 			x.status = http.StatusInternalServerError
-			f := failure{status: x.status, reason: internal, message: "internal error"}
-			f.write(x.w)
+			x.write(&edge.Refusal{Status: x.status, Reason: edge.Internal, Message: "internal error"})
 			fault = nil
 		} else {
 			fault = http.ErrAbortHandler
 		}
 	}
-	x.p.metrics.end(x.status, x.why, time.Since(x.began), x.received, x.sent)
+	x.p.metrics.End(x.status, x.why, time.Since(x.began), x.received, x.sent)
 	if fault != nil {
 		panic(fault)
 	}

@@ -1,27 +1,30 @@
 package httpproxy
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
 // forward has an endpoint picked and passes the request on, to the next one if it
 // fails before its first byte.
-func (x *exchange) forward() *failure {
-	if x.why == cancelled || x.ctx.Err() != nil {
-		x.why = cancelled // a client that has gone is not worth asking scorers for
+func (x *exchange) forward() *edge.Refusal {
+	if x.why == edge.Cancelled || x.ctx.Err() != nil {
+		x.why = edge.Cancelled // a client that has gone is not worth asking scorers for
 		return nil
 	}
 	d := x.p.decider.Decide(x.ctx, x.request)
 	if d.Endpoint == nil {
-		return undecided(d.Err)
+		return edge.OfDecision(d.Err)
 	}
 	x.decision, x.reservation = d, d.Reservation
+	if f := x.guard(d); f != nil {
+		return f
+	}
 	e := d.Endpoint
 	for tries := 0; ; tries++ {
 		x.tried = append(x.tried, e.ID)
@@ -29,13 +32,20 @@ func (x *exchange) forward() *failure {
 		if why == nil {
 			return x.relay(a)
 		}
-		if why.why == cancelled {
-			x.why = cancelled
+		if why.why == edge.Cancelled {
+			x.why = edge.Cancelled
 			return nil
+		}
+		if why.why == edge.PrefillFailed || why.why == edge.EncodeFailed { // the endpoint has nothing to do with it
+			x.p.log.Debug("stage failed", "request_id", x.id, "reason", why.why.String(), "error", why.err)
+			return refuseStage(why.why, why.err)
 		}
 		x.p.log.Debug("endpoint failed before its first byte", "request_id", x.id, "endpoint", e.ID, "reason", why.why.String(), "error", why.err)
 		x.p.quarantine.Failed(e.ID, why.err.Error())
-		if tries == x.p.cfg.Retries || why.why == firstByteTimeout && !x.p.cfg.RetryTimeouts {
+		if !x.again() {
+			x.handed++
+		}
+		if tries == x.p.cfg.Retries || why.why == edge.FirstByteTimeout && !x.p.cfg.RetryTimeouts {
 			return x.giveUp(e, why)
 		}
 		next := x.next()
@@ -48,11 +58,15 @@ func (x *exchange) forward() *failure {
 }
 
 // next returns the endpoint to try next, with the reservation moved there, or nil:
-// the fall-backs of the decision in order, then those of a new one.
+// the fall-backs of the decision in order, then those of a new one. What another endpoint
+// has prefilled is there once: if it may have been taken, a new decision finds out who
+// is to prefill again. Where everybody has failed with that, one is tried without it.
 func (x *exchange) next() *roster.Endpoint {
-	if e := x.untried(x.decision.Fallbacks); e != nil {
-		x.move(e)
-		return e
+	if x.again() {
+		if e := x.untried(x.decision.Fallbacks); e != nil {
+			x.move(e)
+			return e
+		}
 	}
 	d := x.p.decider.Decide(x.ctx, x.request)
 	if d.Endpoint == nil {
@@ -60,14 +74,21 @@ func (x *exchange) next() *roster.Endpoint {
 	}
 	x.finish(false, route.NoUsage())
 	x.decision, x.reservation = d, d.Reservation
+	if x.guard(d) != nil { // the configuration has changed meanwhile
+		return nil
+	}
 	if !slices.Contains(x.tried, d.Endpoint.ID) {
 		return d.Endpoint
 	}
-	e := x.untried(d.Fallbacks)
-	if e != nil {
+	if e := x.untried(d.Fallbacks); e != nil {
 		x.move(e)
+		return e
 	}
-	return e
+	if x.handed > 0 && !x.alone && d.Plan != nil && d.Plan.Policy.Prefill.Falls() {
+		x.alone = true
+		return d.Endpoint
+	}
+	return nil
 }
 
 func (x *exchange) untried(list []*roster.Endpoint) *roster.Endpoint {
@@ -87,37 +108,25 @@ func (x *exchange) move(to *roster.Endpoint) {
 
 // giveUp answers when nobody could: with the last answer that there was, else with a
 // failure of our own.
-func (x *exchange) giveUp(e *roster.Endpoint, why *fault) *failure {
-	if s := x.saved; s != nil && why.why != firstByteTimeout {
+func (x *exchange) giveUp(e *roster.Endpoint, why *fault) *edge.Refusal {
+	if s := x.saved; s != nil && why.why != edge.FirstByteTimeout {
 		h := x.w.Header()
 		answerHeaders(h, s.header)
-		h.Set(headerEndpoint, s.from.Address)
+		h.Set(edge.HeaderEndpoint, s.from.Address)
 		h.Set("Content-Length", strconv.Itoa(len(s.body)))
-		x.status, x.why = s.status, badAnswer
+		x.status, x.why = s.status, edge.BadAnswer
 		x.w.WriteHeader(s.status)
 		n, _ := x.w.Write(s.body)
 		x.sent += int64(n)
 		return nil
 	}
-	x.w.Header().Set(headerEndpoint, e.Address)
+	x.w.Header().Set(edge.HeaderEndpoint, e.Address)
 	switch why.why {
-	case firstByteTimeout:
-		return &failure{status: http.StatusGatewayTimeout, reason: firstByteTimeout, message: "the model server did not begin to answer in time"}
-	case connectFailed:
-		return &failure{status: http.StatusBadGateway, reason: connectFailed, message: "the model server could not be reached"}
+	case edge.FirstByteTimeout:
+		return &edge.Refusal{Status: http.StatusGatewayTimeout, Reason: edge.FirstByteTimeout, Message: "the model server did not begin to answer in time"}
+	case edge.ConnectFailed:
+		return &edge.Refusal{Status: http.StatusBadGateway, Reason: edge.ConnectFailed, Message: "the model server could not be reached"}
 	default:
-		return &failure{status: http.StatusBadGateway, reason: reset, message: "the model server broke the connection before it answered"}
-	}
-}
-
-// undecided makes a failure of a decision without an endpoint.
-func undecided(err error) *failure {
-	switch {
-	case errors.Is(err, route.ErrShed):
-		return &failure{status: http.StatusTooManyRequests, reason: shed, message: "the model servers are busy, try again later", retry: true}
-	case errors.Is(err, route.ErrScorerFailed):
-		return &failure{status: http.StatusServiceUnavailable, reason: scorerFailed, message: "a scorer that must answer did not", retry: true}
-	default:
-		return &failure{status: http.StatusServiceUnavailable, reason: noEndpoint, message: "no model server can serve the request", retry: true}
+		return &edge.Refusal{Status: http.StatusBadGateway, Reason: edge.Reset, Message: "the model server broke the connection before it answered"}
 	}
 }

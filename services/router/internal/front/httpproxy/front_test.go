@@ -19,14 +19,15 @@ import (
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
 )
 
-// B023, B227, B228: engines have paths that are not for clients.
+// B023, B226 to B229: engines have paths that are not for clients, and the router has none
+// by which endpoints register, or by which anybody tells it where requests go.
 func TestB227PathsThatAreNotServed(t *testing.T) {
 	r := newRig(t, []http.Handler{echo()})
 	for _, path := range []string{
-		"/", "/metrics", "/health", "/flush_cache", "/debug/pprof/", "/debug/pprof/heap", "/v1", "/v1x/models", "/generate",
+		"/", "/metrics", "/health", "/flush_cache", "/debug/pprof/", "/debug/pprof/heap", "/v1", "/v1x/models", "/generate", "/register", "/register_worker", "/add_worker", "/workers", "/route",
 		"/v1/../metrics", "/v1/%2e%2e/metrics", "/v1/x/./y", "//v1/models", "/v1//load_lora_adapter", "/v1/%2fload_lora_adapter", "/v1/load_lora_adapter", "/v1/unload_lora_adapter/", "/v2/repository/index", "/tokenizer", "/score_all",
 	} {
-		for _, method := range []string{"GET", "POST"} {
+		for _, method := range []string{"GET", "POST", "PUT"} {
 			conn, err := net.Dial("tcp", r.addr)
 			if err != nil {
 				t.Fatal(err)
@@ -313,8 +314,8 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	c = DefaultConfig()
-	c.EndpointTLS.CAFile = "/nowhere"
-	if _, err := New(nil, nil, nil, telemetry.Discard(), c); err == nil || !strings.Contains(err.Error(), "endpointTLS.caFile") {
+	c.Endpoints.TLS.CAFile = "/nowhere"
+	if _, err := New(nil, nil, nil, telemetry.Discard(), c); err == nil || !strings.Contains(err.Error(), "listen.http.endpoints.tls.caFile: /nowhere") {
 		t.Error(err)
 	}
 }

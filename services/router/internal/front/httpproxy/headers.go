@@ -1,21 +1,15 @@
 package httpproxy
 
 import (
-	"encoding/binary"
-	"encoding/hex"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
+
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 )
 
-// Headers of ours, in canonical form.
-const (
-	headerEndpoint  = "X-Pointsman-Endpoint"
-	headerReason    = "X-Pointsman-Reason"
-	headerRequestID = "X-Request-Id"
-	ownPrefix       = "X-Pointsman-"
-)
+// headerRequestID is edge.HeaderRequestID in canonical form, as maps have it.
+const headerRequestID = "X-Request-Id"
 
 // hopByHop is true for headers that belong to a connection and not to a message.
 func hopByHop(name string) bool {
@@ -25,17 +19,6 @@ func hopByHop(name string) bool {
 		return true
 	}
 	return false
-}
-
-// routing is true for headers by which routers and engines tell each other where a
-// request goes: from a client they would be an attack.
-func routing(name string) bool {
-	switch name {
-	case "X-Gateway-Destination-Endpoint", "X-Gateway-Destination-Endpoint-Subset", "X-Gateway-Destination-Endpoint-Served",
-		"X-Gateway-Model-Name-Rewrite", "X-Prefiller-Host-Port", "X-Prefiller-Url", "X-Encoder-Hosts-Ports", "X-Data-Parallel-Host-Port":
-		return true
-	}
-	return strings.HasPrefix(name, ownPrefix)
 }
 
 // forRouter is true for headers that speak to the router and not to the engine.
@@ -61,7 +44,7 @@ func requestHeaders(r *http.Request, id string) http.Header {
 	connection := r.Header["Connection"]
 	for name, values := range r.Header {
 		switch {
-		case hopByHop(name), routing(name), forRouter(name), name == "Expect":
+		case hopByHop(name), edge.Routing(name), forRouter(name), name == "Expect":
 		case len(connection) > 0 && listed(connection, name):
 		default:
 			out[name] = values
@@ -102,7 +85,7 @@ func forwarded(out http.Header, r *http.Request) {
 func answerHeaders(to, from http.Header) {
 	connection := from["Connection"]
 	for name, values := range from {
-		if hopByHop(name) || routing(name) || name == headerRequestID || len(connection) > 0 && listed(connection, name) {
+		if hopByHop(name) || edge.Routing(name) || name == headerRequestID || len(connection) > 0 && listed(connection, name) {
 			continue
 		}
 		to[name] = values
@@ -114,27 +97,15 @@ func answerHeaders(to, from http.Header) {
 
 // trailing is true for trailers of an answer that go to the client.
 func trailing(name string) bool {
-	return !hopByHop(name) && !routing(name) && name != headerRequestID && name != "Content-Length"
+	return !hopByHop(name) && !edge.Routing(name) && name != headerRequestID && name != "Content-Length"
 }
 
 // requestID returns the client's id if it can be used, else a new one.
 func requestID(h http.Header) string {
-	if id := h.Get(headerRequestID); id != "" && len(id) <= 128 && printable(id) {
+	if id := h.Get(headerRequestID); edge.UsableID(id) {
 		return id
 	}
-	var raw [16]byte
-	binary.BigEndian.PutUint64(raw[:], rand.Uint64())
-	binary.BigEndian.PutUint64(raw[8:], rand.Uint64())
-	return hex.EncodeToString(raw[:])
-}
-
-func printable(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return edge.NewID()
 }
 
 // seenHeaders are the headers as routing sees them: without those that only routers
@@ -144,7 +115,7 @@ type seenHeaders http.Header
 // Get returns the first value of the header, "" if absent.
 func (h seenHeaders) Get(name string) string {
 	name = http.CanonicalHeaderKey(name)
-	if values := h[name]; len(values) > 0 && !routing(name) {
+	if values := h[name]; len(values) > 0 && !edge.Routing(name) {
 		return values[0]
 	}
 	return ""

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
+
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 )
 
 const modelsPath = "/v1/models"
@@ -27,7 +29,7 @@ type modelList struct {
 
 // models answers for the list of models and for one of them from the roster. It
 // leaves it to an endpoint if no endpoint's models are known.
-func (x *exchange) models(path string) (done bool, f *failure) {
+func (x *exchange) models(path string) (done bool, f *edge.Refusal) {
 	rest, ok := strings.CutPrefix(path, modelsPath)
 	if !ok || rest != "" && rest[0] != '/' || x.r.Method != http.MethodGet && x.r.Method != http.MethodHead {
 		return false, nil
@@ -39,9 +41,9 @@ func (x *exchange) models(path string) (done bool, f *failure) {
 	name := strings.TrimPrefix(rest, "/")
 	if name != "" {
 		if _, found := slices.BinarySearch(names, name); !found {
-			return false, &failure{
-				status: http.StatusNotFound, reason: modelNotFound, param: "model",
-				message: "the model " + strconv.Quote(name) + " does not exist",
+			return false, &edge.Refusal{
+				Status: http.StatusNotFound, Reason: edge.ModelNotFound, Param: "model",
+				Message: "the model " + strconv.Quote(name) + " does not exist",
 			}
 		}
 		return true, x.json(x.p.model(name))
@@ -67,15 +69,15 @@ func modelNames(t *roster.Table) []string {
 	return slices.Compact(names)
 }
 
-func (x *exchange) json(v any) *failure {
+func (x *exchange) json(v any) *edge.Refusal {
 	body, err := json.Marshal(v)
 	if err != nil {
-		return &failure{status: http.StatusInternalServerError, reason: internal, message: "internal error"}
+		return &edge.Refusal{Status: http.StatusInternalServerError, Reason: edge.Internal, Message: "internal error"}
 	}
 	h := x.w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	x.status, x.why = http.StatusOK, ok
+	x.status, x.why = http.StatusOK, edge.OK
 	x.w.WriteHeader(http.StatusOK)
 	n, _ := x.w.Write(body)
 	x.sent += int64(n)

@@ -3,6 +3,8 @@ package httpproxy
 import (
 	"net/http"
 	"strings"
+
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 )
 
 // served is true if requests for the path are passed on.
@@ -17,17 +19,7 @@ func (c *Config) served(path string) bool {
 			return false
 		}
 	}
-	return covered(c.Paths, path) && !covered(c.BlockedPaths, path)
-}
-
-func covered(list []string, path string) bool {
-	for _, p := range list {
-		below, ok := strings.CutPrefix(path, p)
-		if ok && (below == "" || below[0] == '/' || strings.HasSuffix(p, "/")) {
-			return true
-		}
-	}
-	return false
+	return edge.Covered(c.Paths, path) && !edge.Covered(c.BlockedPaths, path)
 }
 
 // wantsUpgrade is true if the client asks for another protocol on its connection.

@@ -5,54 +5,37 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/pointsman/pointsman/internal/kit/roster"
+	"github.com/pointsman/pointsman/disagg"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/prompt"
-	"github.com/pointsman/pointsman/services/router/internal/route"
 )
-
-// Decider picks endpoints.
-type Decider interface {
-	// Decide picks an endpoint and reserves it. The decision's Err says why there
-	// is none.
-	Decide(ctx context.Context, r *route.Request) *route.Decision
-}
-
-// Roster knows the endpoints.
-type Roster interface {
-	// Snapshot returns the present view.
-	Snapshot() *roster.Snapshot
-}
-
-// Quarantine hears how endpoints do.
-type Quarantine interface {
-	// Failed says that an endpoint failed before the first byte, and why.
-	Failed(id roster.ID, reason string)
-	// Succeeded says that it answered.
-	Succeeded(id roster.ID)
-}
 
 // Proxy is an http.Handler that passes requests on to endpoints.
 type Proxy struct {
 	cfg        Config
-	decider    Decider
-	roster     Roster
-	quarantine Quarantine
+	decider    edge.Decider
+	roster     edge.Roster
+	quarantine edge.Quarantine
 	policy     Policy // nil: none
+	salt       *edge.Salter
 	log        *slog.Logger
 	service    string
 	metrics    *instruments
 	parser     *prompt.Parser
 	transport  *http.Transport
+	runner     *disagg.Runner
 	buffers    bufferPool
-	chunks     sync.Pool // of *[]byte of chunkSize
-	created    int64     // unix seconds, for the list of models
+	open       atomic.Int64 // requests under way
+	chunks     sync.Pool    // of *[]byte of chunkSize
+	created    int64        // unix seconds, for the list of models
 }
 
 // New returns a Proxy. It starts nothing; serve it with Part or as a handler.
-func New(d Decider, r Roster, q Quarantine, tel *telemetry.Telemetry, cfg Config) (*Proxy, error) {
+func New(d edge.Decider, r edge.Roster, q edge.Quarantine, tel *telemetry.Telemetry, cfg Config) (*Proxy, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -70,7 +53,14 @@ func New(d Decider, r Roster, q Quarantine, tel *telemetry.Telemetry, cfg Config
 		chunks:  sync.Pool{New: func() any { b := make([]byte, chunkSize); return &b }},
 		created: time.Now().Unix(),
 	}
-	p.transport, err = newTransport(cfg, &p.chunks)
+	p.transport, err = newTransport(cfg, &p.chunks, func(err error) {
+		p.log.Warn("new certificate files cannot be used; the old ones stay in use", "listener", "http", "for", "endpoints", "error", err)
+	})
+	if err != nil {
+		return nil, err
+	}
+	steady := &disagg.Steady{Transport: p.transport, OnStale: func() { metrics.retries.Add(context.Background(), 1, metrics.stale...) }}
+	p.runner, err = disagg.NewRunner(steady, disagg.DefaultConfig())
 	return p, err
 }
 
@@ -78,9 +68,11 @@ func New(d Decider, r Roster, q Quarantine, tel *telemetry.Telemetry, cfg Config
 // panics with http.ErrAbortHandler, so that the client sees it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{p: p, w: w, r: r, ctx: traced(r), out: http.NewResponseController(w), began: time.Now()}
-	p.metrics.begin()
+	p.metrics.Begin()
+	open := p.open.Add(1)
+	defer p.open.Add(-1)
 	defer x.end()
-	if f := x.serve(); f != nil {
+	if f := x.serve(open); f != nil {
 		x.fail(f)
 	}
 	if x.status == 0 {

@@ -6,19 +6,23 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/pointsman/pointsman/disagg"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 	"github.com/pointsman/pointsman/services/router/internal/usage"
 )
 
 // relay passes an answer on as it comes. From here on nothing is repeated.
-func (x *exchange) relay(a *answer) *failure {
+func (x *exchange) relay(a *answer) *edge.Refusal {
 	defer x.close(a)
 	x.drop()
-	x.p.judge(a)
+	if !a.passed { // who was to prefill was judged before
+		x.p.judge(a)
+	}
 	resp, h := a.resp, x.w.Header()
 	answerHeaders(h, resp.Header)
-	h.Set(headerEndpoint, a.from.Address)
-	if resp.StatusCode < http.StatusInternalServerError { // a client is not sent back to who failed it
+	h.Set(edge.HeaderEndpoint, a.from.Address)
+	if resp.StatusCode < http.StatusInternalServerError && !a.passed { // a client is not sent back to who failed it
 		for _, own := range x.decision.ResponseHeaders(a.from) {
 			h.Set(own.Name, own.Value)
 		}
@@ -128,23 +132,28 @@ func (s *stream) settle(err error) {
 	if !s.until.IsZero() {
 		defer func() { _ = x.out.SetWriteDeadline(time.Time{}) }()
 	}
-	if err == nil {
+	if err == nil || s.meter.Done() && (errors.Is(err, errClient) || x.ctx.Err() != nil) { // clients leave on the word that ends a stream
 		x.finish(x.status < 400, u)
-		x.why = ok
+		x.why = edge.OK
 		if x.status >= 500 {
-			x.why = badAnswer
+			x.why = edge.BadAnswer
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler)
 		}
 		return
 	}
 	x.finish(false, u)
 	switch {
 	case errors.Is(err, errClient), x.ctx.Err() != nil:
-		x.why = cancelled
+		x.why = edge.Cancelled
 		panic(http.ErrAbortHandler)
 	case errors.Is(context.Cause(s.a.ctx), errIdleTimeout):
-		x.why = idleTimeout
+		x.why = edge.IdleTimeout
+	case errors.As(err, new(*disagg.PrefillError)):
+		x.why = edge.PrefillFailed
 	default:
-		x.why = reset
+		x.why = edge.Reset
 	}
 	x.p.log.Debug("answer broke off", "request_id", x.id, "endpoint", s.a.from.ID, "reason", x.why.String(), "error", err)
 	s.report()
@@ -158,12 +167,14 @@ func (s *stream) report() {
 		return
 	}
 	message := "the model server broke off its answer"
-	if x.why == idleTimeout {
+	switch x.why {
+	case edge.IdleTimeout:
 		message = "the model server fell silent"
+	case edge.PrefillFailed:
+		message = "the model server that was to prefill the prompt did not"
 	}
-	f := failure{status: http.StatusBadGateway, reason: x.why, message: message}
-	event := append([]byte("\n\ndata: "), f.body()...) // ends the event that was cut, if one was
-	n, _ := x.w.Write(append(event, "\n\n"...))
+	f := edge.Refusal{Status: http.StatusBadGateway, Reason: x.why, Message: message}
+	n, _ := x.w.Write(f.Event(x.r.URL.Path))
 	x.sent += int64(n)
 	_ = x.out.Flush() // the client may have gone
 }

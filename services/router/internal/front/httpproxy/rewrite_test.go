@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/prompt"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
@@ -178,5 +179,28 @@ func TestNoRewriteCopiesNothing(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// B224: a client's salt is replaced by one of its own tenant, and by itself where the
+// operator says nothing of tenants.
+func TestB224SaltsBelongToTenants(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		t.Run(strconv.FormatBool(on), func(t *testing.T) {
+			r := newRig(t, []http.Handler{echo()}, func(r *rig, _ *Config) {
+				if on {
+					r.salt = edge.NewSalter(edge.SaltConfig{IdentityHeader: "X-Tenant", Secret: "sixteen bytes or more"})
+				}
+			})
+			const body = `{"model":"m","prompt":"x","cache_salt":"victim"}`
+			a, b := r.do("POST", "/v1/completions", body, "X-Tenant", "a").body, r.do("POST", "/v1/completions", body, "X-Tenant", "b").body
+			if (a == body) == on || (a == b) == on || strings.Contains(a, "victim") == on || !strings.HasPrefix(a, `{"model":"m","prompt":"x","cache_salt":"`) {
+				t.Errorf("the endpoint got %s and %s", a, b)
+			}
+			got := r.do("POST", "/v1/completions", compressed(t, "gzip", body), "Content-Encoding", "gzip")
+			if want := map[bool]int{false: http.StatusOK, true: http.StatusUnsupportedMediaType}[on]; got.status != want {
+				t.Errorf("a compressed body: status %d, want %d", got.status, want)
+			}
+		})
 	}
 }

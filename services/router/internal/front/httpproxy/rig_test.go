@@ -20,6 +20,7 @@ import (
 	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/internal/kit/run"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
+	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
@@ -63,7 +64,9 @@ type rig struct {
 	sessions   []string                  // headers that a decision wants tokens in
 	err        error                     // of a decision
 	decide     func(ctx context.Context) // called in each decision
+	plan       func(d *route.Decision, all []roster.Endpoint)
 	policy     Policy
+	salt       *edge.Salter
 	stop       func()
 
 	mu           sync.Mutex
@@ -103,6 +106,7 @@ func newRig(t *testing.T, engines []http.Handler, opts ...option) *rig {
 	if r.proxy, err = New(r, r.roster, r, r.tel, cfg); err != nil {
 		t.Fatal(err)
 	}
+	r.proxy.Salt(r.salt)
 	if r.policy != nil {
 		r.proxy.Heed(r.policy)
 	}
@@ -192,6 +196,9 @@ func (r *rig) Decide(ctx context.Context, q *route.Request) *route.Decision {
 	res := &reservation{on: []roster.ID{d.Endpoint.ID}}
 	r.reservations = append(r.reservations, res)
 	d.Reservation = res
+	if r.plan != nil {
+		r.plan(d, table.Endpoints)
+	}
 	return d
 }
 

@@ -2,17 +2,27 @@ package httpproxy
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"io"
+	"log"
+	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
+	"time"
 
+	"github.com/pointsman/pointsman/internal/kit/kittest"
 	"github.com/pointsman/pointsman/internal/kit/roster"
+	"github.com/pointsman/pointsman/internal/kit/rpc"
 	"github.com/pointsman/pointsman/internal/kit/run"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
 )
@@ -81,4 +91,73 @@ func TestTLSThatCannotBe(t *testing.T) {
 	if err := cfg.Validate(); err == nil {
 		t.Error("a certificate without a key was taken")
 	}
+}
+
+// Endpoints with the scheme https are authenticated by the authorities that are
+// configured, and by another one when the file is replaced.
+func TestEndpointsOverTLS(t *testing.T) {
+	engine := httptest.NewTLSServer(echo())
+	defer engine.Close()
+	engine.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that are to fail
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	mine := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: engine.Certificate().Raw})
+	stranger := selfSigned(t)
+	for name, c := range map[string]struct {
+		tls    rpc.TLSConfig
+		ca     []byte
+		status int
+	}{
+		"its authority":       {rpc.TLSConfig{CAFile: ca}, mine, 200},
+		"another's":           {rpc.TLSConfig{CAFile: ca}, stranger, 502},
+		"the system's":        {rpc.TLSConfig{}, mine, 502},
+		"anybody":             {rpc.TLSConfig{InsecureSkipVerify: true}, mine, 200},
+		"another's name":      {rpc.TLSConfig{CAFile: ca, ServerName: "other.test"}, mine, 502},
+		"a name it also has":  {rpc.TLSConfig{CAFile: ca, ServerName: "example.com"}, mine, 200},
+		"replaced by its own": {rpc.TLSConfig{CAFile: ca}, stranger, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := os.WriteFile(ca, c.ca, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			r := newRig(t, nil, with(func(cfg *Config) { cfg.Endpoints.TLS = c.tls }))
+			host, port, err := net.SplitHostPort(engine.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := strconv.ParseUint(port, 10, 16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			table, err := roster.NewTable([]roster.Endpoint{{ID: "e0", Host: host, Port: uint16(n), Scheme: "https"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.roster.SetTable(table)
+			ask := func() int { return r.do(http.MethodPost, "/v1/completions", `{"model":"m","prompt":"x"}`).status }
+			if name == "replaced by its own" {
+				if err := os.WriteFile(ca, append(stranger, mine...), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				kittest.Eventually(t, "the new authority", func() bool { return ask() == 200 })
+			}
+			if got := ask(); got != c.status {
+				t.Errorf("status %d, want %d", got, c.status)
+			}
+		})
+	}
+}
+
+// selfSigned returns a certificate that nobody has seen before.
+func selfSigned(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }

@@ -3,28 +3,21 @@ package httpproxy
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"sync"
+
+	"github.com/pointsman/pointsman/internal/kit/conf"
 )
 
 // newTransport returns the client side: HTTP/1.1, nothing decompressed, no proxies.
-// chunks holds buffers to send bodies through.
-func newTransport(cfg Config, chunks *sync.Pool) (*http.Transport, error) {
-	secure := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: cfg.EndpointTLS.InsecureSkipVerify}
-	if file := cfg.EndpointTLS.CAFile; file != "" {
-		pem, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("read listen.http.endpointTLS.caFile: %w", err)
-		}
-		secure.RootCAs = x509.NewCertPool()
-		if !secure.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("listen.http.endpointTLS.caFile: %s holds no certificate in PEM", file)
-		}
+// chunks holds buffers to send bodies through. failed is told when new certificate files
+// cannot be used.
+func newTransport(cfg Config, chunks *sync.Pool, failed func(error)) (*http.Transport, error) {
+	secure, err := cfg.Endpoints.TLS.Follow(failed, "http/1.1")
+	if err != nil {
+		return nil, conf.Prefix("listen.http.endpoints", err)
 	}
 	dialer := &net.Dialer{Timeout: cfg.ConnectTimeout.D()}
 	protocols := new(http.Protocols)
@@ -37,10 +30,18 @@ func newTransport(cfg Config, chunks *sync.Pool) (*http.Transport, error) {
 			}
 			return pooledConn{conn, chunks}, nil
 		},
-		TLSClientConfig:     secure,
-		TLSHandshakeTimeout: cfg.ConnectTimeout.D(),
-		Protocols:           protocols,
-		DisableCompression:  true,
+		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			// As a whole it takes no longer than to connect may.
+			ctx, cancel := context.WithTimeout(ctx, cfg.ConnectTimeout.D())
+			defer cancel()
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return handshake(ctx, conn, address, secure())
+		},
+		Protocols:          protocols,
+		DisableCompression: true,
 		// An engine's head is a few hundred bytes.
 		MaxResponseHeaderBytes: 1 << 20,
 		MaxIdleConnsPerHost:    cfg.IdleConnections,
@@ -48,6 +49,25 @@ func newTransport(cfg Config, chunks *sync.Pool) (*http.Transport, error) {
 		WriteBufferSize:        16 << 10,
 		ReadBufferSize:         16 << 10,
 	}, nil
+}
+
+// handshake secures a connection to the address.
+func handshake(ctx context.Context, conn net.Conn, address string, cfg *tls.Config) (net.Conn, error) {
+	if cfg.ServerName == "" {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			_ = conn.Close()
+			return nil, err
+		}
+		cfg = cfg.Clone()
+		cfg.ServerName = host
+	}
+	secured := tls.Client(conn, cfg)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, &net.OpError{Op: "dial", Net: conn.RemoteAddr().Network(), Addr: conn.RemoteAddr(), Err: err}
+	}
+	return secured, nil
 }
 
 // pooledConn is a connection that sends bodies through pooled buffers, where net/http

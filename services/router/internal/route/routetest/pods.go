@@ -33,6 +33,8 @@ type Pod struct {
 	Labels []roster.Label
 	Host   string
 	Port   uint16
+	// Engine is what it runs; "" is not known.
+	Engine string
 	// CacheTokens is the size of its KV cache in tokens, in blocks of 1.
 	CacheTokens uint32
 }
@@ -54,7 +56,7 @@ func Roster(t testing.TB, pods ...Pod) *roster.Roster {
 			port = 8000
 		}
 		endpoints[i] = roster.Endpoint{
-			ID: roster.ID(fmt.Sprintf("pod-%04d", i)), Host: host, Port: port, Models: p.Models, Labels: p.Labels,
+			ID: roster.ID(fmt.Sprintf("pod-%04d", i)), Host: host, Port: port, Models: p.Models, Labels: p.Labels, Engine: p.Engine,
 			CacheBlockSize: min(p.CacheTokens, 1), CacheBlockCount: p.CacheTokens,
 		}
 	}

@@ -1,19 +1,44 @@
 package wire
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"google.golang.org/grpc/mem"
+)
 
 // encoder writes a message from its end to its beginning, so that lengths are known
 // when they are to be written.
 type encoder struct {
-	buf  []byte
-	at   int // the message begins at buf[at]
-	tail int // bytes that come after those in buf and are not in it
+	frame *frame
+	buf   []byte
+	at    int // the message begins at buf[at]
+	tail  int // bytes that come after those in buf and are not in it
+}
+
+// frame is a message and the room for its usual size, in one allocation.
+type frame struct {
+	head  mem.SliceBuffer
+	parts [3]mem.Buffer // the head, and a body in one or two buffers
+	room  [96]byte
 }
 
 // newEncoder returns an encoder with room for about size bytes, before tail bytes
 // that follow.
 func newEncoder(size, tail int) encoder {
-	return encoder{buf: make([]byte, size), at: size, tail: tail}
+	f := new(frame)
+	e := encoder{frame: f, buf: f.room[:], tail: tail}
+	if size > len(f.room) {
+		e.buf = make([]byte, size)
+	}
+	e.at = len(e.buf)
+	return e
+}
+
+// finish returns what was written and the body that comes after it.
+func (e *encoder) finish(body []mem.Buffer) mem.BufferSlice {
+	f := e.frame
+	f.head = e.buf[e.at:]
+	return append(append(mem.BufferSlice(f.parts[:0]), &f.head), body...)
 }
 
 // end returns a mark for the bytes written from here on.
@@ -61,6 +86,3 @@ func (e *encoder) begin(field, end int) {
 	e.varint(uint64(e.end() - end)) //nolint:gosec // not negative
 	e.varint(uint64(field)<<3 | 2)  //nolint:gosec // a field number
 }
-
-// bytes returns what was written.
-func (e *encoder) bytes() []byte { return e.buf[e.at:] }

@@ -121,7 +121,7 @@ func (r *Response) Immediate(m *Immediate) {
 // set takes over what was encoded and the body that comes after it.
 func (r *Response) set(e *encoder, body []mem.Buffer) {
 	// gRPC goes on using the array after it has been sent, so there is no reusing it.
-	r.parts = append(append(make(mem.BufferSlice, 0, 1+len(body)), mem.SliceBuffer(e.bytes())), body...)
+	r.parts = e.finish(body)
 }
 
 // Drop lets go of an answer that was not sent.
