@@ -18,3 +18,5 @@ require (
 replace github.com/pointsman/pointsman/proto => ../proto
 
 replace github.com/pointsman/pointsman/internal/kit => ../internal/kit
+
+replace github.com/pointsman/pointsman/sdk/scorer => ../sdk/scorer

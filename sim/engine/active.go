@@ -16,6 +16,10 @@ type active struct {
 	step     int      // tokens to be computed by the step under way
 	last     time.Duration
 	running  bool
+	looked   bool // the prefix cache was asked, and the answer counted
+	fetching bool // in Engine.fetching
+	arrived  bool // and what it fetches is there
+	fetched  int  // tokens in blocks once it has arrived
 }
 
 // total is the number of tokens known so far.

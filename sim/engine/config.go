@@ -29,6 +29,9 @@ type Config struct {
 	StepBase time.Duration
 	// StepPerRequest is what each decoding request adds to a step. Default 60 µs.
 	StepPerRequest time.Duration
+	// StepPerContextToken is what each token that a decoding request attends to, of its prompt and its answer so far, adds
+	// to a step: the time to read its keys and values. Default 0.
+	StepPerContextToken time.Duration
 	// DisablePrefixCache makes every prompt be computed from its start. Default false.
 	DisablePrefixCache bool
 	// MaxAdapters is the most different LoRA adapters in a batch, and the number of adapter slots in GPU memory (vLLM's
@@ -73,6 +76,7 @@ func (c Config) Validate() error {
 	check(c.PrefillRate > 0, "engine PrefillRate %v: must be positive", c.PrefillRate)
 	check(c.StepBase > 0, "engine StepBase %v: must be positive", c.StepBase)
 	check(c.StepPerRequest >= 0, "engine StepPerRequest %v: must not be negative", c.StepPerRequest)
+	check(c.StepPerContextToken >= 0, "engine StepPerContextToken %v: must not be negative", c.StepPerContextToken)
 	check(c.MaxAdapters >= 0, "engine MaxAdapters %d: must not be negative", c.MaxAdapters)
 	check(c.AdapterLoad >= 0, "engine AdapterLoad %v: must not be negative", c.AdapterLoad)
 	return errors.Join(faults...)
@@ -86,8 +90,8 @@ func (c Config) modelLen() int {
 	return c.MaxModelLen
 }
 
-// stepTime is how long a step with so many prefill tokens and decoding requests takes.
-func (c Config) stepTime(prefillTokens, decoding int) time.Duration {
+// stepTime is how long a step with so many prefill tokens and decoding requests takes, which attend to so many tokens.
+func (c Config) stepTime(prefillTokens, decoding, context int) time.Duration {
 	prefill := time.Duration(float64(prefillTokens) / c.PrefillRate * float64(time.Second))
-	return c.StepBase + time.Duration(decoding)*c.StepPerRequest + prefill
+	return c.StepBase + time.Duration(decoding)*c.StepPerRequest + time.Duration(context)*c.StepPerContextToken + prefill
 }

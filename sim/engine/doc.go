@@ -3,7 +3,8 @@
 // It models what a router can notice of an engine: continuous batching (a running batch, a waiting queue served first
 // come, first served, a token budget per step, chunked prefill), the time that prefill and decode steps take, a paged KV
 // cache whose full blocks are kept as a prefix cache (chained hashes, reference counts, least recently used first out),
-// preemption when decoding runs out of blocks, and a bounded number of LoRA adapters per batch. The rules are those of
+// preemption when decoding runs out of blocks, prompts that another engine has computed and keeps until they are fetched
+// (disaggregated prefill), and a bounded number of LoRA adapters per batch. The rules are those of
 // vLLM's V1 scheduler.
 //
 // An [Engine] is pure: it has no goroutines, no clock, no input or output and no randomness. Time is a duration since
@@ -12,5 +13,5 @@
 // time behind HTTP.
 //
 // It does not model: pipeline stages, speculative decoding, swapping of KV blocks to the host, priorities, and the
-// effect of the context length on the time of a decode step.
+// effect of the context length on the time of a prefill.
 package engine

@@ -17,9 +17,12 @@ type Engine struct {
 
 	lastID   ID
 	requests map[ID]*active
-	running  []*active // in order of admission
-	waiting  queue     // in order of arrival, preempted ones first
-	skipped  []*active // reused
+	running  []*active      // in order of admission
+	waiting  queue          // in order of arrival, preempted ones first
+	skipped  []*active      // reused
+	fetching []*active      // waiting for a part of their prompts from elsewhere, in order of their blocks
+	held     map[ID][]int32 // blocks of ended requests that others will fetch
+	stalled  bool           // no step is possible before somebody calls
 	adapters adapterSlots
 	scratch  []Token
 
@@ -36,6 +39,7 @@ func New(cfg Config) (*Engine, error) {
 		cfg:      cfg,
 		pool:     newBlockPool(cfg.NumBlocks),
 		requests: make(map[ID]*active),
+		held:     make(map[ID][]int32),
 		adapters: newAdapterSlots(cfg.MaxAdapters),
 		scratch:  make([]Token, 0, cfg.BlockSize),
 	}, nil
@@ -60,6 +64,7 @@ func (e *Engine) Submit(now time.Duration, q Request) ID {
 	if !e.stepping && len(e.requests) == 0 {
 		e.ready = now
 	}
+	e.wake(now)
 	r := &active{Request: q, id: e.lastID}
 	r.timing = Timing{Submitted: now, Admitted: -1, FirstToken: -1, Ended: -1, Prompt: len(q.Prompt)}
 	e.extendHashes(r)
@@ -93,7 +98,10 @@ func (e *Engine) Abort(now time.Duration, id ID) bool {
 	if !ok {
 		return false
 	}
-	if r.running {
+	switch {
+	case r.fetching:
+		e.stopFetching(r)
+	case r.running:
 		kept := e.running[:0]
 		for _, x := range e.running {
 			if x != r {
@@ -103,11 +111,12 @@ func (e *Engine) Abort(now time.Duration, id ID) bool {
 		clear(e.running[len(kept):])
 		e.running = kept
 		e.adapters.stop(r.Adapter)
-	} else {
+	default:
 		e.waiting.remove(r)
 		e.adapters.queued(r.Adapter, -1)
 	}
 	e.end(r, now, Aborted)
+	e.wake(now)
 	return true
 }
 
@@ -126,12 +135,13 @@ func (e *Engine) Events() []Event {
 	return events
 }
 
-// Next returns the time at which Advance will next have something to do. ok is false when the engine is idle.
+// Next returns the time at which Advance will next have something to do. ok is false when the engine is idle, or has only
+// requests that wait for Arrive, Miss or Release.
 func (e *Engine) Next() (at time.Duration, ok bool) {
 	switch {
 	case e.stepping:
 		return e.stepEnd, true
-	case len(e.requests) > 0:
+	case len(e.requests) > 0 && !e.stalled:
 		return e.ready, true
 	}
 	return 0, false
@@ -157,15 +167,18 @@ func (e *Engine) run(now time.Duration, begin bool) {
 			e.finishStep()
 			continue
 		}
-		if len(e.requests) == 0 || e.ready > now || (e.ready == now && !begin) {
+		if len(e.requests) == 0 || e.stalled || e.ready > now || (e.ready == now && !begin) {
 			return
 		}
-		e.beginStep()
+		e.stalled = !e.beginStep()
 	}
 }
 
 // end takes leave of a request that is in no list any more.
 func (e *Engine) end(r *active, at time.Duration, reason Reason) {
+	if r.Hold && reason == Length && r.produced > 0 {
+		e.held[r.id], r.blocks = r.blocks, nil
+	}
 	e.drop(r)
 	delete(e.requests, r.id)
 	r.timing.Ended = at
@@ -177,9 +190,9 @@ func (e *Engine) end(r *active, at time.Duration, reason Reason) {
 }
 
 // mustProgress stops a simulation that would never end. Config.Validate and Submit's limits make it unreachable: the
-// first running request can always have every block.
-func (e *Engine) mustProgress(tokens int) {
-	if tokens == 0 {
+// first running request can always have every block, but those that are kept for others.
+func (e *Engine) mustProgress() {
+	if len(e.requests) > 0 && len(e.fetching) == 0 && len(e.held) == 0 {
 		panic(fmt.Sprintf("engine: a step with %d running and %d waiting requests and %d free blocks computes nothing",
 			len(e.running), e.waiting.len(), e.pool.free))
 	}

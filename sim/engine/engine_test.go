@@ -219,7 +219,7 @@ func TestBatchAndQueue(t *testing.T) {
 		t.Errorf("order of ends (-want +got):\n%s", diff)
 	}
 	// A step with 4 decoding requests takes 10 + 4 ms.
-	if got := e.cfg.stepTime(0, 4); got != 14*ms {
+	if got := e.cfg.stepTime(0, 4, 0); got != 14*ms {
 		t.Errorf("step of 4 takes %v", got)
 	}
 }

@@ -68,8 +68,13 @@ func play(t *testing.T, seed uint64, check func(*Engine, []Event)) []Event {
 func conserved(t *testing.T, e *Engine) {
 	t.Helper()
 	refs := make([]int32, len(e.pool.blocks))
+	for _, blocks := range e.held {
+		for _, b := range blocks {
+			refs[b]++
+		}
+	}
 	for _, r := range e.requests {
-		if !r.running && len(r.blocks) > 0 {
+		if !r.running && !r.fetching && len(r.blocks) > 0 {
 			t.Fatalf("waiting request %d holds %d blocks", r.id, len(r.blocks))
 		}
 		for _, b := range r.blocks {

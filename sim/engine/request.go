@@ -23,6 +23,15 @@ type Request struct {
 	// MaxTokens caps the answer; 0 means no cap but the model's length. An answer that the cap cuts or just meets ends
 	// with Length.
 	MaxTokens int
+	// Remote is how many of the prompt's tokens, from the first on, can be had from another engine or a store, at most all
+	// of them. Those that the prefix cache lacks are fetched: the request's blocks are taken, Fetching is told, and it
+	// waits for Arrive or Miss.
+	Remote int
+	// Hold keeps the blocks of a request that ends with Length until Release, because another engine will fetch them.
+	Hold bool
+	// MinCached ends the request with CacheThreshold, before anything is computed, if a smaller share of its prompt, 0 to
+	// 1, is found in the prefix cache and in what is Remote (vLLM's cache_hit_threshold).
+	MinCached float64
 }
 
 // generates is the number of tokens that r will answer with.
@@ -60,10 +69,14 @@ const (
 	NoAdapters
 	// EmptyPrompt: there was no prompt. Rejected.
 	EmptyPrompt
+	// CacheThreshold: too little of the prompt was cached for MinCached.
+	CacheThreshold
+	// Failed: the prompt did not arrive from elsewhere, by Miss.
+	Failed
 )
 
 // NumReasons is the number of reasons, for arrays with one entry per reason.
-const NumReasons = int(EmptyPrompt) + 1
+const NumReasons = int(Failed) + 1
 
 // String returns vLLM's word for r where it has one.
 func (r Reason) String() string {
@@ -82,6 +95,10 @@ func (r Reason) String() string {
 		return "no_adapters"
 	case EmptyPrompt:
 		return "empty_prompt"
+	case CacheThreshold:
+		return "cache_threshold"
+	case Failed:
+		return "error"
 	}
 	return "unknown"
 }
@@ -91,7 +108,8 @@ type Kind uint8
 
 // The kinds.
 const (
-	// Admitted: the request left the waiting queue for the first time. Tokens = prompt tokens found in the prefix cache.
+	// Admitted: the request left the waiting queue for the first time. Tokens = prompt tokens found in the prefix cache, and
+	// those that arrived from elsewhere. The prompt's last token is never among them: it is always computed.
 	Admitted Kind = iota
 	// Prefill: a part of the prompt was computed, and more is left. Tokens = tokens computed so far, cached ones included.
 	Prefill
@@ -105,11 +123,13 @@ const (
 	Finished
 	// Rejected: the request was not taken; Reason says why.
 	Rejected
+	// Fetching: the request has its blocks and waits for a part of its prompt from elsewhere. Tokens = tokens to fetch.
+	Fetching
 )
 
 // String returns the kind's name in lower case.
 func (k Kind) String() string {
-	names := [...]string{"admitted", "prefill", "first token", "token", "preempted", "finished", "rejected"}
+	names := [...]string{"admitted", "prefill", "first token", "token", "preempted", "finished", "rejected", "fetching"}
 	if int(k) < len(names) {
 		return names[k]
 	}
@@ -138,7 +158,7 @@ type Event struct {
 // reached is -1.
 type Timing struct {
 	Submitted, Admitted, FirstToken, Ended time.Duration
-	// Prompt and Cached are the prompt's tokens, and those of them that came from the prefix cache at admission.
+	// Prompt and Cached are the prompt's tokens, and those of them that were not computed: see Admitted.
 	Prompt, Cached int
 	// Preemptions counts how often the request lost its blocks.
 	Preemptions int

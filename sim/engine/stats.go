@@ -8,10 +8,16 @@ type Stats struct {
 	At time.Duration
 	// Running and Waiting are the requests in the batch and in the queue; preempted ones wait.
 	Running, Waiting int
-	// BlocksUsed are the KV-cache blocks that running requests hold; cached ones that nobody holds are free.
+	// BlocksUsed are the KV-cache blocks that requests hold; cached ones that nobody holds are free.
 	BlocksUsed, BlocksTotal int
 	// PrefixQueries are the prompt tokens of all requests admitted so far, PrefixHits those found in the prefix cache.
 	PrefixQueries, PrefixHits uint64
+	// RemoteQueries are the prompt tokens that the prefix cache lacked of requests with a Remote part, RemoteHits those
+	// that were fetched or meant to be.
+	RemoteQueries, RemoteHits uint64
+	// Fetching are those of Waiting that wait for a part of their prompts from elsewhere. Held are ended requests whose
+	// blocks are kept for others; BlocksUsed counts them.
+	Fetching, Held int
 	// PromptTokens are those of requests whose prefill is done, cached ones included; PrefillTokens those computed.
 	PromptTokens, PrefillTokens uint64
 	// GenerationTokens are the tokens of all answers.
@@ -43,7 +49,8 @@ func (s Stats) HitRate() float64 {
 func (e *Engine) Stats() Stats {
 	s := e.stats
 	s.At = e.now
-	s.Running, s.Waiting = len(e.running), e.waiting.len()
+	s.Running, s.Waiting = len(e.running), e.waiting.len()+len(e.fetching)
+	s.Fetching, s.Held = len(e.fetching), len(e.held)
 	s.BlocksUsed, s.BlocksTotal = e.pool.used(), e.cfg.NumBlocks
 	s.MaxAdapters = e.cfg.MaxAdapters
 	if e.cfg.MaxAdapters > 0 {

@@ -2,21 +2,27 @@ package engine
 
 import "time"
 
-// beginStep schedules the step that begins at e.ready: first the running requests in order of admission, then waiting
-// ones, until the token budget is spent.
-func (e *Engine) beginStep() {
+// beginStep schedules the step that begins at e.ready: first the running requests in order of admission, then those whose
+// prompts have arrived, then waiting ones, until the token budget is spent. It returns false when nothing can be computed
+// before somebody calls.
+func (e *Engine) beginStep() bool {
 	at := e.ready
 	s := schedule{budget: e.cfg.MaxStepTokens}
 	e.scheduleRunning(at, &s)
 	if !s.preempted {
+		e.scheduleArrived(at, &s)
 		e.scheduleWaiting(at, &s)
 	}
-	e.mustProgress(s.prefill + s.decoding)
-	took := e.cfg.stepTime(s.prefill, s.decoding) + time.Duration(s.loads)*e.cfg.AdapterLoad
+	if s.prefill+s.decoding == 0 {
+		e.mustProgress()
+		return false
+	}
+	took := e.cfg.stepTime(s.prefill, s.decoding, s.context) + time.Duration(s.loads)*e.cfg.AdapterLoad
 	e.stepping, e.stepEnd = true, at+took
 	e.stats.Steps++
 	e.stats.Busy += took
 	e.stats.PrefillTokens += uint64(s.prefill)
+	return true
 }
 
 // schedule is what a step will do.
@@ -24,6 +30,7 @@ type schedule struct {
 	budget    int // tokens left to hand out
 	prefill   int // prompt tokens, and those to be computed again after a preemption
 	decoding  int // requests that add one token to their answer
+	context   int // tokens that those attend to
 	loads     int // adapters to be loaded
 	preempted bool
 }
@@ -33,6 +40,7 @@ func (s *schedule) add(r *active, tokens int) {
 	s.budget -= tokens
 	if tokens == 1 && r.produced > 0 && r.computed+1 == r.total() {
 		s.decoding++
+		s.context += r.total()
 	} else {
 		s.prefill += tokens
 	}
@@ -78,6 +86,13 @@ func (e *Engine) scheduleWaiting(at time.Duration, s *schedule) {
 			e.skipped = append(e.skipped, e.waiting.popFront())
 			continue
 		}
+		if e.belowThreshold(r) {
+			e.waiting.popFront()
+			e.adapters.queued(r.Adapter, -1)
+			r.timing.Admitted = at
+			e.end(r, at, CacheThreshold)
+			continue
+		}
 		if !e.admit(r, at, s) {
 			break
 		}
@@ -95,10 +110,12 @@ func (e *Engine) admit(r *active, at time.Duration, s *schedule) bool {
 		return false
 	}
 	total := r.total()
-	// The last token is always computed: its result is the first token of the answer.
-	findable := r.hashes[:min(len(r.hashes), (total-1)/e.cfg.BlockSize)]
+	findable := e.findable(r)
 	matched, idle := e.pool.match(findable)
 	cached := matched * e.cfg.BlockSize
+	if r.Remote > cached {
+		return e.fetch(r, at, findable[:matched], idle)
+	}
 	tokens := min(total-cached, s.budget)
 	need := e.blocksFor(cached+tokens) - matched
 	if need > e.pool.free-idle {
@@ -107,13 +124,38 @@ func (e *Engine) admit(r *active, at time.Duration, s *schedule) bool {
 	r.blocks = e.pool.share(findable[:matched], r.blocks)
 	r.blocks = e.pool.take(need, r.blocks)
 	r.computed, r.stored = cached, matched
-	if r.timing.Admitted < 0 {
-		r.timing.Admitted, r.timing.Cached = at, cached
-		e.stats.PrefixQueries += uint64(total)
-		e.stats.PrefixHits += uint64(cached)
-		e.events = append(e.events, Event{At: at, ID: r.id, Kind: Admitted, Tokens: cached, Since: at - r.timing.Submitted})
+	e.look(r, cached)
+	e.start(r, at, tokens, s)
+	return true
+}
+
+// findable are the hashes of r's blocks that the prefix cache may serve: the last token is always computed, because its
+// result is the first token of the answer.
+func (e *Engine) findable(r *active) []uint64 {
+	return r.hashes[:min(len(r.hashes), (r.total()-1)/e.cfg.BlockSize)]
+}
+
+// look counts, once for every request, what the prefix cache had of it and what is to be had elsewhere.
+func (e *Engine) look(r *active, cached int) {
+	if r.looked {
+		return
 	}
-	e.offer(r, cached+tokens)
+	r.looked = true
+	e.stats.PrefixQueries += uint64(r.total())
+	e.stats.PrefixHits += uint64(cached)
+	if r.Remote > 0 {
+		e.stats.RemoteQueries += uint64(r.total() - cached)
+		e.stats.RemoteHits += uint64(max(0, r.Remote-cached))
+	}
+}
+
+// start moves r, which has its blocks, into the running batch with tokens beyond those computed.
+func (e *Engine) start(r *active, at time.Duration, tokens int, s *schedule) {
+	if r.timing.Admitted < 0 {
+		r.timing.Admitted, r.timing.Cached = at, r.computed
+		e.events = append(e.events, Event{At: at, ID: r.id, Kind: Admitted, Tokens: r.computed, Since: at - r.timing.Submitted})
+	}
+	e.offer(r, r.computed+tokens)
 	s.add(r, tokens)
 	e.adapters.queued(r.Adapter, -1)
 	if e.adapters.start(r.Adapter) {
@@ -121,7 +163,6 @@ func (e *Engine) admit(r *active, at time.Duration, s *schedule) bool {
 	}
 	r.running = true
 	e.running = append(e.running, r)
-	return true
 }
 
 // finishStep gives every request of the step its tokens.

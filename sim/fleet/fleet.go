@@ -20,11 +20,19 @@ type Config struct {
 	// ScrapeInterval is how often the figures that the policy sees are renewed. 0 means that they are always new.
 	// Default 50 ms.
 	ScrapeInterval time.Duration
+	// TransferBase and TransferRate are what the transfer of a prompt from one engine to another takes, and its speed in
+	// tokens per second. An engine sends one prompt at a time. Defaults 2 ms, and 150,000: 128 KiB for a token, as an 8B
+	// model has, over a link of 200 Gb/s.
+	TransferBase time.Duration
+	TransferRate float64
+	// KeepGaps keeps the time before every token in the results. Default false.
+	KeepGaps bool
 }
 
 // DefaultConfig returns the defaults named at each field.
 func DefaultConfig() Config {
-	return Config{Engines: 8, Engine: engine.DefaultConfig(), ScrapeInterval: 50 * time.Millisecond}
+	return Config{Engines: 8, Engine: engine.DefaultConfig(), ScrapeInterval: 50 * time.Millisecond,
+		TransferBase: 2 * time.Millisecond, TransferRate: 150_000}
 }
 
 // Validate reports all faults of c at once.
@@ -36,21 +44,30 @@ func (c Config) Validate() error {
 	if c.ScrapeInterval < 0 {
 		faults = append(faults, fmt.Errorf("fleet ScrapeInterval %v: must not be negative", c.ScrapeInterval))
 	}
+	if c.TransferBase < 0 {
+		faults = append(faults, fmt.Errorf("fleet TransferBase %v: must not be negative", c.TransferBase))
+	}
+	if !(c.TransferRate > 0) {
+		faults = append(faults, fmt.Errorf("fleet TransferRate %v: must be positive", c.TransferRate))
+	}
 	return errors.Join(append(faults, c.Engine.Validate())...)
 }
 
 // Fleet is a number of equal engines in one virtual time. It is not safe for concurrent use, and runs once.
 type Fleet struct {
-	cfg      Config
-	engines  []*engine.Engine
-	pending  []map[engine.ID]sent // by engine
-	due      []time.Duration      // when each engine next has something to do, or never
-	turns    turnHeap
-	seen     []engine.Stats
-	rescrape time.Duration // when the next scrape is due
-	sent     int
-	policy   Policy
-	report   Report
+	cfg       Config
+	engines   []*engine.Engine
+	pending   []map[engine.ID]*sent // by engine
+	due       []time.Duration       // when each engine next has something to do, or never
+	turns     turnHeap
+	arrivals  arrivalHeap
+	link      []time.Duration // until when each engine sends prompts
+	seen      []engine.Stats
+	rescrape  time.Duration // when the next scrape is due
+	sent      int
+	transfers int // prompts sent so far
+	policy    Policy
+	report    Report
 }
 
 const never = time.Duration(1<<63 - 1)
@@ -61,21 +78,30 @@ type sent struct {
 	session *workload.Session
 	turn    workload.Turn
 	seed    uint64
+	query   engine.Request
+	since   time.Duration
+	decode  int       // where it goes after this engine has computed its prompt; none if nowhere
+	prefill int       // which engine has computed its prompt; none if this one does
+	holds   engine.ID // as whom, there
+	gaps    []time.Duration
 }
+
+// none is no engine.
+const none = -1
 
 // New returns an idle fleet.
 func New(cfg Config) (*Fleet, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	f := &Fleet{cfg: cfg, seen: make([]engine.Stats, cfg.Engines), due: make([]time.Duration, cfg.Engines)}
+	f := &Fleet{cfg: cfg, seen: make([]engine.Stats, cfg.Engines), due: make([]time.Duration, cfg.Engines), link: make([]time.Duration, cfg.Engines)}
 	for i := range cfg.Engines {
 		e, err := engine.New(cfg.Engine)
 		if err != nil {
 			return nil, fmt.Errorf("engine %d: %w", i, err)
 		}
 		f.engines = append(f.engines, e)
-		f.pending = append(f.pending, make(map[engine.ID]sent))
+		f.pending = append(f.pending, make(map[engine.ID]*sent))
 		f.due[i] = never
 	}
 	return f, nil
@@ -91,6 +117,12 @@ func (f *Fleet) Run(g *workload.Generator, p Policy) (*Report, error) {
 	}
 	for {
 		i, at := f.firstDue()
+		if len(f.arrivals) > 0 && f.arrivals[0].at <= at && (len(f.turns) == 0 || f.arrivals[0].at <= f.turns[0].at) {
+			a := heap.Pop(&f.arrivals).(arrival)
+			f.scrape(a.at)
+			f.arrive(a)
+			continue
+		}
 		if len(f.turns) > 0 && f.turns[0].at <= at {
 			t := heap.Pop(&f.turns).(dueTurn)
 			f.scrape(t.at)
@@ -136,17 +168,34 @@ func (f *Fleet) send(t dueTurn) error {
 	}
 	f.sent++
 	i := f.policy.Pick(t.at, r, f.seen)
-	if i < 0 || i >= len(f.engines) {
-		return fmt.Errorf("request %d: the policy picked engine %d of %d", r.Number, i, len(f.engines))
+	first, decode := i, none
+	if s, ok := f.policy.(Splitter); ok && i >= 0 && i < len(f.engines) {
+		if p, apart := s.Prefill(t.at, r, i, f.seen); apart {
+			first, decode = p, i
+		}
+	}
+	if first < 0 || first >= len(f.engines) || first == decode {
+		return fmt.Errorf("request %d: the policy picked engine %d of %d", r.Number, first, len(f.engines))
 	}
 	seed := token.Sum(r.Prompt)
 	q := engine.Request{Adapter: r.Adapter, Prompt: r.Prompt,
 		Output: token.AppendAnswer(nil, seed, t.turn.AnswerTokens, token.Sentence), MaxTokens: t.turn.AnswerTokens}
-	id := f.engines[i].Submit(t.at, q)
 	r.Prompt = nil
-	f.pending[i][id] = sent{Request: r, session: t.session, turn: t.turn, seed: seed}
-	f.due[i] = t.at // not advanced at once: others that are due now share the step
+	f.submit(first, t.at, &sent{Request: r, session: t.session, turn: t.turn, seed: seed, query: q, since: t.at, decode: decode, prefill: none})
 	return nil
+}
+
+// submit hands a request to engine i, for the whole of it or for its prompt alone.
+func (f *Fleet) submit(i int, at time.Duration, s *sent) {
+	q := s.query
+	switch {
+	case s.decode != none:
+		q.MaxTokens, q.Hold = 1, true
+	case s.prefill != none:
+		q.Remote = len(q.Prompt)
+	}
+	f.pending[i][f.engines[i].Submit(at, q)] = s
+	f.due[i] = at // not advanced at once: others that are due now share the step
 }
 
 // scrape renews what the policy sees if a scrape was due by now, which is the time of the next thing to happen. Nothing has
@@ -166,14 +215,29 @@ func (f *Fleet) scrape(now time.Duration) {
 // advance lets time pass at one engine and takes what ends there.
 func (f *Fleet) advance(i int, now time.Duration) {
 	for _, ev := range f.engines[i].Advance(now) {
+		switch {
+		case ev.Kind == engine.Fetching:
+			f.transfer(i, ev)
+		case ev.Kind == engine.NextToken && f.cfg.KeepGaps:
+			s := f.pending[i][ev.ID]
+			s.gaps = append(s.gaps, ev.Since)
+		}
 		if ev.Kind != engine.Finished && ev.Kind != engine.Rejected {
 			continue
 		}
 		s := f.pending[i][ev.ID]
 		delete(f.pending[i], ev.ID)
-		result := Result{Request: s.Request, Engine: i, Reason: ev.Reason, Tokens: ev.Tokens}
+		if s.decode != none && ev.Reason == engine.Length {
+			f.policy.(Splitter).Prefilled(ev.At, s.Request, i)
+			decode := s.decode
+			s.decode, s.prefill, s.holds = none, i, ev.ID
+			f.submit(decode, ev.At, s)
+			continue
+		}
+		result := Result{Request: s.Request, Engine: i, Prefill: s.prefill, Reason: ev.Reason, Tokens: ev.Tokens, Gaps: s.gaps}
 		if ev.Timing != nil {
 			result.Timing = *ev.Timing
+			result.Timing.Submitted = s.since
 		}
 		f.report.Results = append(f.report.Results, result)
 		f.report.Duration = max(f.report.Duration, ev.At)

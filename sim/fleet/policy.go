@@ -27,6 +27,16 @@ type Policy interface {
 	Ended(now time.Duration, r Result)
 }
 
+// Splitter is a Policy that has prompts computed by other engines than those which answer (disaggregated prefill).
+type Splitter interface {
+	Policy
+	// Prefill returns the position of the engine that computes r's prompt for the engine that Pick has returned; apart is
+	// false if that one does so itself.
+	Prefill(now time.Duration, r Request, decode int, seen []engine.Stats) (at int, apart bool)
+	// Prefilled tells that an engine has computed r's prompt, which has been set to nil.
+	Prefilled(now time.Duration, r Request, at int)
+}
+
 // Random picks any engine, evenly.
 func Random(seed uint64) Policy { return &random{rng: rand.New(rand.NewPCG(seed, 0))} }
 

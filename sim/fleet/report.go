@@ -11,14 +11,16 @@ import (
 // Result is what became of one request.
 type Result struct {
 	Request
-	// Engine is where it was sent.
-	Engine int
+	// Engine is where it was sent, Prefill which other engine computed its prompt; -1 if none did.
+	Engine, Prefill int
 	// Reason is how it ended.
 	Reason engine.Reason
 	// Tokens is the length of the answer.
 	Tokens int
-	// Timing has its stations. A rejected request has none, and its Timing is zero.
+	// Timing has its stations, but for Submitted those at Engine. A rejected request has none, and its Timing is zero.
 	Timing engine.Timing
+	// Gaps are the times before all tokens of the answer but the first. Only with Config.KeepGaps.
+	Gaps []time.Duration
 }
 
 // Report is the outcome of a run.

@@ -59,7 +59,8 @@ func (s *Server) showStats(w http.ResponseWriter, _ *http.Request) {
 		Server string
 		engine.Stats
 		KVUsage, HitRate float64
-	}{s.name(), stats, stats.KVUsage(), stats.HitRate()})
+		Transfers        Transfers
+	}{s.name(), stats, stats.KVUsage(), stats.HitRate(), s.Transfers()})
 }
 
 func (s *Server) resetCache(w http.ResponseWriter, _ *http.Request) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/pointsman/pointsman/sim/engine"
 	"github.com/pointsman/pointsman/sim/token"
 )
 
@@ -46,22 +47,42 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, p *sampling, pro
 	if chat {
 		head, prefix = token.Sentence, "chatcmpl-"
 	}
-	g, fault := s.begin(p, adapter, prompts, head)
-	if fault != nil {
-		fault.write(w)
-		return
-	}
 	h := &shape{chat: chat, id: prefix + requestID(w), created: time.Now().Unix(), model: p.Model, usage: p.Stream && p.includeUsage()}
 	if h.model == "" {
 		h.model = s.cfg.Model
+	}
+	fault = s.roomFault(p, len(prompts))
+	begin := func() (*generation, *apiError) { return s.begin(p, h.id, adapter, prompts, head) }
+	var g *generation
+	switch {
+	case fault != nil:
+	case s.cfg.Transfer.Mode == PrefillMode:
+		g, fault = s.prefill(r.Context(), p, begin)
+	default:
+		g, fault = begin()
+	}
+	if fault != nil {
+		fault.write(w)
+		return
 	}
 	if p.Stream {
 		s.stream(w, r, g, h)
 		return
 	}
-	if s.wait(r.Context(), g) {
-		writeWhole(w, r, h.whole(g))
+	if !s.wait(r.Context(), g) {
+		return
 	}
+	if g.failed() {
+		lostPrompt().write(w)
+		return
+	}
+	if c := g.calls[0]; c.keepAs != "" && planOf(r.Context()).empty {
+		s.driver.forget(c.keepAs)
+		h.failed = true
+	} else {
+		h.transfer = s.transferParams(c, g.sizes[0])
+	}
+	writeWhole(w, r, h.whole(g))
 }
 
 // writeWhole writes a body, with the faults that hit it half-way.
@@ -151,6 +172,10 @@ func (t *telling) more(over bool) bool {
 		}
 		if ended && !t.ended[i] {
 			t.ended[i] = true
+			if c.reason == engine.Failed {
+				t.buf = append(append(append(t.buf, "data: "...), lostPrompt().body()...), "\n\n"...)
+				continue
+			}
 			t.buf = t.h.appendFinish(t.buf, i, c.reason.String())
 		}
 	}

@@ -23,6 +23,8 @@ type Config struct {
 	Adapters []string
 	// Engine is the modelled engine. Default engine.DefaultConfig().
 	Engine engine.Config
+	// Transfer is how KV-cache blocks go between this server and others. Default DefaultTransfer(): they do not.
+	Transfer Transfer
 	// TimeScale is how many times faster than the modelled engine it runs. Latencies on its metrics page are the
 	// modelled ones. Default 1.
 	TimeScale float64
@@ -51,6 +53,7 @@ func DefaultConfig() Config {
 		Address:       "127.0.0.1:0",
 		Model:         "sim-model",
 		Engine:        engine.DefaultConfig(),
+		Transfer:      DefaultTransfer(),
 		TimeScale:     1,
 		MinAnswer:     16,
 		MaxAnswer:     256,
@@ -77,7 +80,7 @@ func (c Config) Validate() error {
 	check(c.MinAnswer > 0 && c.MinAnswer <= c.MaxAnswer, "MinAnswer %d, MaxAnswer %d: must be positive and in order", c.MinAnswer, c.MaxAnswer)
 	check(c.EmbeddingSize > 0, "EmbeddingSize %d: must be positive", c.EmbeddingSize)
 	check(c.StartDelay >= 0, "StartDelay %v: must not be negative", c.StartDelay)
-	faults = append(faults, c.Faults.Validate(), c.Engine.Validate())
+	faults = append(faults, c.Faults.Validate(), c.Transfer.Validate(), c.Engine.Validate())
 	if c.Engine.Validate() == nil {
 		faults = append(faults, c.page().Validate())
 	}
@@ -95,6 +98,6 @@ func (c Config) modelLen() int {
 func (c Config) page() page.Options {
 	return page.Options{
 		Style: c.Page, Model: c.Model, BlockSize: c.Engine.BlockSize, NumBlocks: c.Engine.NumBlocks, ModelLen: c.modelLen(),
-		MaxAdapters: c.Engine.MaxAdapters, Large: c.LargePage,
+		MaxAdapters: c.Engine.MaxAdapters, Large: c.LargePage, Transfers: c.Transfer.Connector != NoConnector, Mode: string(c.Transfer.Mode),
 	}
 }

@@ -5,8 +5,13 @@
 // with cached tokens, LoRA adapters, errors in OpenAI's shape. What takes time in a real server takes the time that the
 // engine's model says, divided by Config.TimeScale. The same prompt gets the same answer from every server.
 //
+// With a connector (Config.Transfer) it takes part in disaggregated prefill: in vLLM's way (kv_transfer_params, the decode
+// server fetches what the prefill server keeps), SGLang's (two legs that meet in a bootstrap room) or over a shared
+// storage (cache_hit_threshold). Blocks go nowhere: the servers check that the legs name the same live prompt, and take the
+// time that a transfer would. What vLLM does over its side channel, simulated servers do over HTTP, at their own address.
+//
 // Faults can be switched on and off while it runs, from Go (SetFaults) and over HTTP (/sim/faults): failing, hanging and
-// dropping requests, slow or failing scrapes, refused connections, a slow or frozen engine.
+// dropping requests and transfers, slow or failing scrapes, refused connections, a slow or frozen engine.
 //
 // A [Server] has one goroutine besides those of net/http, which sleeps until the engine has something to do; dozens run
 // in one process. It does not authenticate anybody, and its answers make no sense.

@@ -1,6 +1,7 @@
 package modelserver
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,13 @@ type driver struct {
 	distributions *page.Distributions
 	adapters      page.AdapterLog
 
+	transfer Transfer
+	held     map[string]*heldPrompt // by the name that kv_transfer_params gives them
+	tally    Transfers
+	ctx      context.Context // of fetches
+	cancel   context.CancelFunc
+	fetches  sync.WaitGroup
+
 	timer *time.Timer
 	quit  chan struct{}
 	done  chan struct{}
@@ -31,15 +39,21 @@ type driver struct {
 // call is one request at the engine.
 type call struct {
 	id        engine.ID
-	maxTokens int             // as the client named it, 0 for not
-	streamed  bool            // wake also for tokens
-	wake      chan<- struct{} // gets a signal, never blocks
+	maxTokens int                                         // as the client named it, 0 for not
+	streamed  bool                                        // wake also for tokens
+	wake      chan<- struct{}                             // gets a signal, never blocks
+	seed      uint64                                      // of the answer
+	keepAs    string                                      // the name of the computed prompt for others; empty if it is not kept
+	fetch     func(ctx context.Context, tokens int) error // brings a part of the prompt from elsewhere
+	stored    []uint64                                    // blocks to be put into the shared storage
+	stopFetch context.CancelFunc                          // nil while nothing is fetched
 
 	produced atomic.Int64 // tokens so far
 	over     atomic.Bool  // and then the rest may be read
 	reason   engine.Reason
 	rejected bool
-	cached   int // prompt tokens from the prefix cache
+	cached   int     // prompt tokens that were not computed
+	kept     []int32 // blocks that are kept for others
 }
 
 func newDriver(cfg Config, p *page.Page) (*driver, error) {
@@ -49,7 +63,9 @@ func newDriver(cfg Config, p *page.Page) (*driver, error) {
 	}
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
-	return &driver{engine: e, scale: cfg.TimeScale, calls: make(map[engine.ID]*call), distributions: p.NewDistributions(), timer: timer}, nil
+	ctx, cancel := context.WithCancel(context.Background())
+	return &driver{engine: e, scale: cfg.TimeScale, calls: make(map[engine.ID]*call), distributions: p.NewDistributions(), timer: timer,
+		transfer: cfg.Transfer, held: make(map[string]*heldPrompt), ctx: ctx, cancel: cancel}, nil
 }
 
 // start begins the engine's time.
@@ -66,9 +82,14 @@ func (d *driver) start(f Faults) {
 func (d *driver) stop() {
 	close(d.quit)
 	<-d.done
+	d.cancel()
+	d.fetches.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.timer.Stop()
+	for _, h := range d.held {
+		h.expires.Stop()
+	}
 }
 
 func (d *driver) loop() {
@@ -166,7 +187,12 @@ func (d *driver) advance(now time.Time) {
 		c := d.calls[ev.ID]
 		d.distributions.Record(ev, c.maxTokens)
 		switch ev.Kind {
+		case engine.Fetching:
+			d.fetch(c, ev.Tokens, now)
 		case engine.FirstToken, engine.NextToken:
+			if ev.Kind == engine.FirstToken {
+				d.transfer.Store.put(c.stored)
+			}
 			c.produced.Store(int64(ev.Tokens))
 			if c.streamed {
 				c.signal()
@@ -177,6 +203,15 @@ func (d *driver) advance(now time.Time) {
 		case engine.Finished, engine.Rejected:
 			moved = true
 			c.reason, c.rejected = ev.Reason, ev.Kind == engine.Rejected
+			if c.stopFetch != nil {
+				c.stopFetch()
+			}
+			if c.keepAs != "" && ev.Kind == engine.Finished {
+				d.keep(c, ev)
+			}
+			if ev.Reason == engine.CacheThreshold {
+				c.cached = ev.Timing.Cached
+			}
 			c.over.Store(true)
 			delete(d.calls, ev.ID)
 			c.signal()

@@ -46,13 +46,23 @@ type errorDetail struct {
 	Code    int     `json:"code"`
 }
 
-func (e *apiError) write(w http.ResponseWriter) {
+// lostPrompt is vLLM's error for a request whose prompt did not arrive.
+func lostPrompt() *apiError {
+	return &apiError{http.StatusInternalServerError, "InternalServerError", "", "Internal server error"}
+}
+
+func (e *apiError) shaped() errorBody {
 	body := errorBody{errorDetail{Message: e.message, Type: e.kind, Code: e.status}}
 	if e.param != "" {
 		body.Error.Param = &e.param
 	}
-	writeJSON(w, e.status, body)
+	return body
 }
+
+// body is the error as JSON.
+func (e *apiError) body() []byte { return mustJSON(e.shaped()) }
+
+func (e *apiError) write(w http.ResponseWriter) { writeJSON(w, e.status, e.shaped()) }
 
 // writeJSON answers with v, which must encode.
 func writeJSON(w http.ResponseWriter, status int, v any) {

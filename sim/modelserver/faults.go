@@ -28,6 +28,15 @@ type Faults struct {
 	StreamDropProbability float64 `json:"streamDropProbability"`
 	// StreamTokens is after how many tokens; 0 hangs or drops after the headers.
 	StreamTokens int `json:"streamTokens"`
+	// EmptyPrefillProbability makes prefill legs fail within an answer of status 200: its finish_reason is "error", and it
+	// has no kv_transfer_params.
+	EmptyPrefillProbability float64 `json:"emptyPrefillProbability"`
+	// TransferRefuseProbability makes this server not know the blocks that others come for, as after a restart.
+	TransferRefuseProbability float64 `json:"transferRefuseProbability"`
+	// TransferHangProbability makes transfers of this server's blocks hang half-way. They go on when the faults are changed.
+	TransferHangProbability float64 `json:"transferHangProbability"`
+	// TransferDropProbability closes the connection at that place.
+	TransferDropProbability float64 `json:"transferDropProbability"`
 	// Slowdown makes the engine so many times slower; 0 and 1 do not.
 	Slowdown float64 `json:"slowdown"`
 	// Freeze stops the engine's time: requests are taken in and wait.
@@ -48,6 +57,8 @@ func (f Faults) Validate() error {
 	}{
 		{"errorProbability", f.ErrorProbability}, {"hangProbability", f.HangProbability},
 		{"streamHangProbability", f.StreamHangProbability}, {"streamDropProbability", f.StreamDropProbability},
+		{"emptyPrefillProbability", f.EmptyPrefillProbability}, {"transferRefuseProbability", f.TransferRefuseProbability},
+		{"transferHangProbability", f.TransferHangProbability}, {"transferDropProbability", f.TransferDropProbability},
 	} {
 		check(p.value >= 0 && p.value <= 1, "fault %s %v: must be from 0 to 1", p.name, p.value)
 	}
@@ -82,6 +93,7 @@ type plan struct {
 	hang       bool
 	streamHang bool
 	streamDrop bool
+	empty      bool            // fail a prefill leg within its answer
 	after      int             // tokens
 	changed    <-chan struct{} // closed when the faults change: what hangs goes on
 }
@@ -130,5 +142,16 @@ func (b *faultBox) draw() plan {
 	p.hang = hit(f.HangProbability)
 	p.streamHang = hit(f.StreamHangProbability)
 	p.streamDrop = hit(f.StreamDropProbability)
+	p.empty = hit(f.EmptyPrefillProbability)
 	return p
+}
+
+// drawTransfer decides the fate of a transfer. refuse, hang and drop are what goes wrong with it.
+func (b *faultBox) drawTransfer() (refuse bool, p plan) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	hit := func(p float64) bool { return p > 0 && b.rng.Float64() < p }
+	refuse = hit(b.faults.TransferRefuseProbability)
+	p = plan{changed: b.changed, streamHang: hit(b.faults.TransferHangProbability), streamDrop: hit(b.faults.TransferDropProbability)}
+	return refuse, p
 }

@@ -59,6 +59,7 @@ func TestHangBeforeHeaders(t *testing.T) {
 	if _, err := x.do(ctx, "POST", "/v1/chat/completions", hello); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("error %v, want the client's deadline", err)
 	}
+	eventually(t, "the server to see that the client has gone", func() bool { return x.InFlight() == 0 })
 	answered := tells(func() error { _, err := x.do(t.Context(), "POST", "/v1/chat/completions", hello); return err })
 	x.set(`{"hangProbability":0}`)
 	// It may have come before or after the change; either way it is answered.

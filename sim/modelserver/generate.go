@@ -29,13 +29,18 @@ type promptDetails struct {
 }
 
 // begin hands the prompts to the engine. adapter is empty for the base model.
-func (s *Server) begin(p *sampling, adapter string, prompts [][]token.Token, head token.Head) (*generation, *apiError) {
+//
+// The first of several prompts is the one that other servers compute or fetch.
+func (s *Server) begin(p *sampling, id, adapter string, prompts [][]token.Token, head token.Head) (*generation, *apiError) {
 	limit, fault := p.limit()
 	if fault != nil {
 		return nil, fault
 	}
 	if p.N != nil && *p.N != 1 {
 		return nil, badRequest("n", "This server answers once: n must be 1, got %d.", *p.N)
+	}
+	if c := p.CacheHitThreshold; c != nil && (*c < 0 || *c > 1) {
+		return nil, badRequest("cache_hit_threshold", "cache_hit_threshold must be in the range [0.0, 1.0], got %v.", *c)
 	}
 	g := newGeneration(head)
 	queries := make([]engine.Request, len(prompts))
@@ -59,7 +64,14 @@ func (s *Server) begin(p *sampling, adapter string, prompts [][]token.Token, hea
 			Adapter: adapter, Salt: p.CacheSalt, Prompt: prompt, MaxTokens: most,
 			Output: token.AppendAnswer(nil, seed, min(n, most), head),
 		}
-		g.add(seed, len(prompt), &call{maxTokens: limit, streamed: p.Stream, wake: g.wake})
+		c := &call{maxTokens: limit, streamed: p.Stream, wake: g.wake, seed: seed}
+		if p.CacheHitThreshold != nil {
+			queries[i].MinCached = *p.CacheHitThreshold
+		}
+		if i == 0 || s.cfg.Transfer.Connector == SharedStorage {
+			s.disaggregate(p, id, c, &queries[i])
+		}
+		g.add(seed, len(prompt), c)
 	}
 	return g, s.submit(g, queries)
 }
@@ -121,6 +133,16 @@ func (g *generation) usage() usage {
 	}
 	u.TotalTokens = u.PromptTokens + u.CompletionTokens
 	return u
+}
+
+// failed says whether a call of g, which must be over, lacked its prompt.
+func (g *generation) failed() bool {
+	for _, c := range g.calls {
+		if c.reason == engine.Failed {
+			return true
+		}
+	}
+	return false
 }
 
 // text is the whole answer of call i.

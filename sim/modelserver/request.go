@@ -25,6 +25,13 @@ type sampling struct {
 	Stream              bool           `json:"stream"`
 	StreamOptions       *streamOptions `json:"stream_options"`
 	CacheSalt           string         `json:"cache_salt"`
+
+	// Of disaggregated prefill.
+	KVTransferParams  *transferParams `json:"kv_transfer_params"`
+	CacheHitThreshold *float64        `json:"cache_hit_threshold"`
+	BootstrapHost     string          `json:"bootstrap_host"`
+	BootstrapPort     int             `json:"bootstrap_port"`
+	BootstrapRoom     *int64          `json:"bootstrap_room"`
 }
 
 type streamOptions struct {

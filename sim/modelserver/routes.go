@@ -35,6 +35,8 @@ func (s *Server) routes() http.Handler {
 		writeJSON(w, http.StatusOK, map[string]string{"version": "0.11.0+pointsman.sim"})
 	})
 	mux.HandleFunc("GET /metrics", s.metrics)
+	mux.HandleFunc("POST /sim/kv/read", s.read)
+	mux.HandleFunc("POST /sim/kv/room", s.room)
 	mux.HandleFunc("GET /sim/faults", s.showFaults)
 	mux.HandleFunc("POST /sim/faults", s.changeFaults)
 	mux.HandleFunc("DELETE /sim/faults", s.clearFaults)
@@ -72,6 +74,8 @@ func planOf(ctx context.Context) plan {
 // faulty lets the faults in force hit a request.
 func (s *Server) faulty(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		s.inFlight.Add(1)
+		defer s.inFlight.Add(-1)
 		p := s.faults.draw()
 		if p.hang || p.status != 0 {
 			// Without its body read, net/http does not notice that the client has gone.
@@ -88,7 +92,7 @@ func (s *Server) faulty(next http.HandlerFunc) http.HandlerFunc {
 			(&apiError{p.status, "InternalServerError", "", "The server was told to fail."}).write(w)
 			return
 		}
-		if p.midway() {
+		if p.midway() || p.empty {
 			r = r.WithContext(context.WithValue(r.Context(), planKey{}, p))
 		}
 		next(w, r)

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pointsman/pointsman/sim/engine"
@@ -33,6 +35,12 @@ type Server struct {
 	pages  sync.Pool    // of *[]byte
 	born   time.Time
 
+	engineID string        // as kv_transfer_params names it; a restarted server has another
+	keeps    atomic.Uint32 // prompts kept so far
+	inFlight atomic.Int32
+	rooms    *rooms
+	client   *http.Client // for prompts from other servers
+
 	adaptersMu sync.Mutex
 	adapters   []string
 
@@ -40,6 +48,9 @@ type Server struct {
 	gate   *gate
 	cancel context.CancelFunc // ends the contexts of all requests
 	served chan error         // the result of http.Serve
+
+	bootstrap       net.Listener // nil if there is none
+	bootstrapServed chan error
 
 	reopenMu sync.Mutex
 	reopen   *time.Timer // opens the gate again; nil before the start and after the end
@@ -61,7 +72,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Log, page: p, driver: d, faults: newFaultBox(cfg.Faults, cfg.Seed), adapters: slices.Clone(cfg.Adapters),
-		pages: sync.Pool{New: func() any { return new([]byte) }},
+		pages: sync.Pool{New: func() any { return new([]byte) }}, rooms: newRooms(),
+		engineID: fmt.Sprintf("%016x-%016x", rand.Uint64(), rand.Uint64()),
+		client:   &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -78,6 +91,11 @@ func (s *Server) Start() error {
 	if err != nil {
 		return fmt.Errorf("model server: %w", err)
 	}
+	if a := s.cfg.Transfer.BootstrapAddress; a != "" {
+		if s.bootstrap, err = listen(a); err != nil {
+			return errors.Join(fmt.Errorf("model server: listen on %s for bootstrap rooms: %w", a, err), g.Close())
+		}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.gate, s.cancel, s.born = g, cancel, time.Now()
 	s.http = &http.Server{
@@ -93,6 +111,10 @@ func (s *Server) Start() error {
 	s.driver.start(s.Faults())
 	s.served = make(chan error, 1)
 	go func() { s.served <- s.http.Serve(g) }()
+	if s.bootstrap != nil {
+		s.bootstrapServed = make(chan error, 1)
+		go func() { s.bootstrapServed <- s.http.Serve(s.bootstrap) }()
+	}
 	return nil
 }
 
@@ -147,7 +169,13 @@ func (s *Server) end() error {
 	if served := <-s.served; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
 	}
+	if s.bootstrap != nil {
+		if served := <-s.bootstrapServed; !errors.Is(served, http.ErrServerClosed) {
+			err = errors.Join(err, served)
+		}
+	}
 	s.driver.stop()
+	s.client.CloseIdleConnections()
 	if err != nil {
 		return fmt.Errorf("model server: stop: %w", err)
 	}
@@ -185,6 +213,24 @@ func (s *Server) Address() string {
 
 // URL is the same as a URL, without a slash at its end.
 func (s *Server) URL() string { return "http://" + s.Address() }
+
+// BootstrapAddress is the "host:port" at which decode servers find bootstrap rooms.
+func (s *Server) BootstrapAddress() string {
+	if s.bootstrap != nil {
+		return s.bootstrap.Addr().String()
+	}
+	return s.Address()
+}
+
+// InFlight is the number of requests to /v1 whose handlers have not returned, those included that hang.
+func (s *Server) InFlight() int { return int(s.inFlight.Load()) }
+
+// Transfers tells what was handed over and fetched.
+func (s *Server) Transfers() Transfers {
+	t := s.driver.transfers()
+	t.Rooms = s.rooms.len()
+	return t
+}
 
 // Stats are the engine's figures as of now.
 func (s *Server) Stats() engine.Stats { return s.driver.stats() }

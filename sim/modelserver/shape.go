@@ -3,6 +3,7 @@ package modelserver
 import (
 	"strconv"
 
+	"github.com/pointsman/pointsman/sim/engine"
 	"github.com/pointsman/pointsman/sim/token"
 )
 
@@ -12,7 +13,11 @@ type shape struct {
 	id      string
 	created int64
 	model   string
-	usage   bool // the stream ends with the usage, and every other chunk says that it has none
+	// Of whole answers:
+	transfer *transferParams // where the blocks are; nil if they are not kept
+	failed   bool            // the request failed
+
+	usage bool // the stream ends with the usage, and every other chunk says that it has none
 }
 
 // The bodies of whole answers.
@@ -23,6 +28,8 @@ type wholeBody struct {
 	Model   string        `json:"model"`
 	Choices []wholeChoice `json:"choices"`
 	Usage   usage         `json:"usage"`
+
+	KVTransferParams *transferParams `json:"kv_transfer_params,omitempty"`
 }
 
 type wholeChoice struct {
@@ -40,12 +47,15 @@ type wholeMessage struct {
 
 // whole is the answer of g, which must be over, in one piece.
 func (h *shape) whole(g *generation) []byte {
-	body := wholeBody{ID: h.id, Object: "text_completion", Created: h.created, Model: h.model, Usage: g.usage()}
+	body := wholeBody{ID: h.id, Object: "text_completion", Created: h.created, Model: h.model, Usage: g.usage(), KVTransferParams: h.transfer}
 	if h.chat {
 		body.Object = "chat.completion"
 	}
 	for i, c := range g.calls {
 		choice := wholeChoice{Index: i, FinishReason: c.reason.String()}
+		if h.failed {
+			choice.FinishReason = engine.Failed.String()
+		}
 		if text := g.text(i); h.chat {
 			choice.Message = &wholeMessage{"assistant", text}
 		} else {

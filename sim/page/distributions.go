@@ -12,6 +12,10 @@ type Distributions struct {
 	E2E, TTFT, InterToken, PerOutputToken, Queue, Inference, Prefill, Decode *Histogram
 	// In tokens. MaxTokens is of the requests that name a cap.
 	Prompt, Generation, MaxTokens *Histogram
+	// Of prompts fetched from other servers: seconds, bytes and blocks.
+	Transfer, TransferBytes, TransferBlocks *Histogram
+	// TransferFailed counts prompts that did not arrive, TransferExpired those that nobody fetched here.
+	TransferFailed, TransferExpired uint64
 }
 
 // newDistributions returns empty ones for a model of the given length in tokens.
@@ -23,7 +27,15 @@ func newDistributions(modelLen int) *Distributions {
 		TTFT:       newHistogram(firstTokenBounds()),
 		InterToken: newHistogram(tokenTimeBounds()), PerOutputToken: newHistogram(tokenTimeBounds()),
 		Prompt: tokens(), Generation: tokens(), MaxTokens: tokens(),
+		Transfer: newHistogram(transferBounds()), TransferBytes: newHistogram(transferBytesBounds()), TransferBlocks: newHistogram(transferBlocksBounds()),
 	}
+}
+
+// Transferred counts a prompt that has arrived from another server.
+func (d *Distributions) Transferred(took time.Duration, bytes, blocks int) {
+	d.Transfer.Observe(took.Seconds())
+	d.TransferBytes.Observe(float64(bytes))
+	d.TransferBlocks.Observe(float64(blocks))
 }
 
 // Record counts what an event tells. maxTokens is the cap that its request named, 0 for none.
@@ -34,7 +46,7 @@ func (d *Distributions) Record(ev engine.Event, maxTokens int) {
 	case engine.NextToken:
 		d.InterToken.Observe(ev.Since.Seconds())
 	case engine.Finished:
-		if ev.Reason != engine.Aborted {
+		if ev.Reason != engine.Aborted && ev.Reason != engine.Failed {
 			d.finished(ev, maxTokens)
 		}
 	}

@@ -41,6 +41,23 @@ func firstTokenBounds() []float64 {
 	return []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
 }
 
+// The bounds of NixlConnector's histograms, in seconds, bytes and descriptors.
+func transferBounds() []float64 {
+	return []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 5}
+}
+
+func transferBytesBounds() []float64 {
+	var bounds []float64
+	for i := 11; i < 35; i += 2 {
+		bounds = append(bounds, float64(int64(1)<<i))
+	}
+	return bounds
+}
+
+func transferBlocksBounds() []float64 {
+	return []float64{10, 20, 30, 50, 75, 100, 200, 400, 1000, 2000, 4000, 10000, 20000, 50000}
+}
+
 // tokenBounds are 1, 2, 5, 10, … up to the model's length, as vLLM makes them.
 func tokenBounds(modelLen int) []float64 {
 	var bounds []float64

@@ -42,6 +42,10 @@ type Options struct {
 	// Large makes a page of some 58 KB as a real vLLM server's, with an engine label, creation times and the families of
 	// its HTTP server. Only for VLLM and VLLM09.
 	Large bool
+	// Transfers adds what vLLM shows with NixlConnector, and SGLang's queues of transfers.
+	Transfers bool
+	// Mode is SGLang's disaggregation mode, "prefill" or "decode"; empty means neither.
+	Mode string
 }
 
 // Validate reports all faults of o at once.

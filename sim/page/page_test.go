@@ -114,6 +114,7 @@ func TestParses(t *testing.T) {
 	for _, c := range []struct {
 		style                   Style
 		large                   bool
+		mode                    string // with transfers, if not empty
 		running, waiting, usage string
 		label                   string // of the running and waiting samples when one family has both
 		runningIs, waitingIs    string
@@ -121,6 +122,9 @@ func TestParses(t *testing.T) {
 	}{
 		{style: VLLM, running: "vllm:num_requests_running", waiting: "vllm:num_requests_waiting", usage: "vllm:kv_cache_usage_perc"},
 		{style: VLLM, large: true, running: "vllm:num_requests_running", waiting: "vllm:num_requests_waiting", usage: "vllm:kv_cache_usage_perc"},
+		{style: VLLM, large: true, mode: "any", running: "vllm:num_requests_running", waiting: "vllm:num_requests_waiting", usage: "vllm:kv_cache_usage_perc"},
+		{style: SGLang, mode: "prefill", running: "sglang:num_running_reqs", waiting: "sglang:num_queue_reqs", usage: "sglang:token_usage"},
+		{style: SGLang, mode: "decode", running: "sglang:num_running_reqs", waiting: "sglang:num_queue_reqs", usage: "sglang:token_usage"},
 		{style: VLLM09, running: "vllm:num_requests_running", waiting: "vllm:num_requests_waiting", usage: "vllm:gpu_cache_usage_perc"},
 		{style: SGLang, running: "sglang:num_running_reqs", waiting: "sglang:num_queue_reqs", usage: "sglang:token_usage"},
 		{style: SGLangUnderscore, running: "sglang_num_running_reqs", waiting: "sglang_num_queue_reqs", usage: "sglang_token_usage"},
@@ -130,9 +134,10 @@ func TestParses(t *testing.T) {
 	} {
 		t.Run(string(c.style), func(t *testing.T) {
 			o := options(c.style)
-			o.Large = c.large
+			o.Large, o.Transfers, o.Mode = c.large, c.mode != "", c.mode
 			p := mustNew(t, o)
 			f := figures(t, p)
+			f.Distributions.Transferred(time.Millisecond, 1<<20, 7)
 			parser := expfmt.NewTextParser(model.UTF8Validation)
 			families, err := parser.TextToMetricFamilies(bytes.NewReader(p.Append(nil, f)))
 			if err != nil {

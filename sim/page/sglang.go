@@ -8,7 +8,11 @@ import (
 
 // sglang adds SGLang's families, which begin with prefix.
 func (b *builder) sglang(o Options, prefix string) {
-	labels := []string{"engine_type", "unified", "model_name", o.Model, "pp_rank", "0", "tp_rank", "0"}
+	kind := o.Mode
+	if kind == "" {
+		kind = "unified"
+	}
+	labels := []string{"engine_type", kind, "model_name", o.Model, "pp_rank", "0", "tp_rank", "0"}
 	gauge := func(name, help string, value func(*Figures) float64) { b.gauge(prefix+name, help, labels, value) }
 	counter := func(name, help string, value func(*Figures) uint64) { b.counter(prefix+name, help, labels, value) }
 	histogram := func(name, help string, value func(*Distributions) *Histogram) {
@@ -26,6 +30,13 @@ func (b *builder) sglang(o Options, prefix string) {
 	counter("cached_tokens_total", "Number of cached prompt tokens.", func(f *Figures) uint64 { return f.Stats.PrefixHits })
 	counter("num_requests_total", "Number of requests processed.", func(f *Figures) uint64 { return f.Stats.Submitted })
 	counter("num_aborted_requests_total", "Number of requests aborted.", func(f *Figures) uint64 { return f.Stats.Ended[engine.Aborted] })
+	switch {
+	case !o.Transfers:
+	case o.Mode == "decode":
+		gauge("num_decode_transfer_queue_reqs", "The number of requests in the decode transfer queue.", func(f *Figures) float64 { return float64(f.Stats.Fetching) })
+	case o.Mode == "prefill":
+		gauge("num_prefill_inflight_queue_reqs", "The number of requests in the prefill inflight queue.", func(f *Figures) float64 { return float64(f.Stats.Held) })
+	}
 	histogram("time_to_first_token_seconds", "Histogram of time to first token in seconds.", func(d *Distributions) *Histogram { return d.TTFT })
 	histogram("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", func(d *Distributions) *Histogram { return d.InterToken })
 	histogram("e2e_request_latency_seconds", "Histogram of End-to-end request latency in seconds", func(d *Distributions) *Histogram { return d.E2E })

@@ -16,6 +16,9 @@ func (b *builder) vllm(o Options) {
 	b.vllmState(o, labels)
 	b.vllmCounters(o, labels)
 	b.vllmHistograms(labels)
+	if o.Transfers {
+		b.vllmTransfers(labels)
+	}
 	if o.Large {
 		b.vllmLarge(labels)
 		b.http()
@@ -71,6 +74,9 @@ func (b *builder) vllmCounters(o Options, labels []string) {
 		label = "finished_reason"
 	}
 	reasons := []engine.Reason{engine.Aborted, engine.Length, engine.Stop}
+	if o.Transfers {
+		reasons = append(reasons, engine.CacheThreshold, engine.Failed)
+	}
 	begins := make([]string, len(reasons))
 	for i, r := range reasons {
 		begins[i] = series("vllm:request_success_total", append([]string{label, r.String()}, labels...)...)
@@ -81,6 +87,19 @@ func (b *builder) vllmCounters(o Options, labels []string) {
 		}
 		return dst
 	})
+}
+
+// vllmTransfers adds what vLLM shows of a KV connector, which here is always NIXL's.
+func (b *builder) vllmTransfers(labels []string) {
+	b.counter("vllm:external_prefix_cache_queries_total", "External prefix cache queries from KV connector cross-instance cache sharing, in terms of number of queried tokens.",
+		labels, func(f *Figures) uint64 { return f.Stats.RemoteQueries })
+	b.counter("vllm:external_prefix_cache_hits_total", "External prefix cache hits from KV connector cross-instance cache sharing, in terms of number of cached tokens.",
+		labels, func(f *Figures) uint64 { return f.Stats.RemoteHits })
+	b.histogram("vllm:nixl_xfer_time_seconds", "Histogram of transfer duration for NIXL KV Cache transfers.", labels, func(d *Distributions) *Histogram { return d.Transfer })
+	b.histogram("vllm:nixl_bytes_transferred", "Histogram of bytes transferred per NIXL KV Cache transfers.", labels, func(d *Distributions) *Histogram { return d.TransferBytes })
+	b.histogram("vllm:nixl_num_descriptors", "Histogram of number of descriptors per NIXL KV Cache transfers.", labels, func(d *Distributions) *Histogram { return d.TransferBlocks })
+	b.counter("vllm:nixl_num_failed_transfers_total", "Number of failed NIXL KV Cache transfers.", labels, func(f *Figures) uint64 { return f.Distributions.TransferFailed })
+	b.counter("vllm:nixl_num_kv_expired_reqs_total", "Number of requests that had their KV expire.", labels, func(f *Figures) uint64 { return f.Distributions.TransferExpired })
 }
 
 func (b *builder) vllmHistograms(labels []string) {

@@ -15,6 +15,9 @@ type Config struct {
 	// SessionRate is how many begin per second, at random times (a Poisson process). 0 makes all begin at once.
 	// Default 4.
 	SessionRate float64
+	// FinalRate, if above 0, is the rate that SessionRate has climbed or fallen to, evenly, by the last session. It needs a
+	// SessionRate. Default 0: the rate stays.
+	FinalRate float64
 	// Model is the model that the requests name. Default "sim-model".
 	Model string
 	// Adapters are LoRA adapters; AdapterShare of all sessions, 0 to 1, name one of them, evenly, in place of Model.
@@ -63,6 +66,8 @@ func (c Config) Validate() error {
 	}
 	check(c.Sessions > 0, "workload Sessions %d: must be positive", c.Sessions)
 	check(c.SessionRate >= 0, "workload SessionRate %v: must not be negative", c.SessionRate)
+	check(c.FinalRate >= 0, "workload FinalRate %v: must not be negative", c.FinalRate)
+	check(c.FinalRate == 0 || c.SessionRate > 0, "workload FinalRate %v: there is no SessionRate to begin with", c.FinalRate)
 	check(c.Model != "", "workload Model: must not be empty")
 	check(c.AdapterShare >= 0 && c.AdapterShare <= 1, "workload AdapterShare %v: must be from 0 to 1", c.AdapterShare)
 	check(c.AdapterShare == 0 || len(c.Adapters) > 0, "workload AdapterShare %v: there are no Adapters", c.AdapterShare)
@@ -85,6 +90,14 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// rate is how many sessions begin per second when session i does.
+func (c *Config) rate(i int) float64 {
+	if c.FinalRate == 0 {
+		return c.SessionRate
+	}
+	return c.SessionRate + (c.FinalRate-c.SessionRate)*float64(i)/float64(max(1, c.Sessions-1))
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

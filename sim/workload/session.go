@@ -33,7 +33,7 @@ func New(cfg Config) (*Generator, error) {
 	if cfg.SessionRate > 0 {
 		at := 0.0
 		for i := range g.starts {
-			at += rng.ExpFloat64() / cfg.SessionRate
+			at += rng.ExpFloat64() / cfg.rate(i)
 			g.starts[i] = seconds(at)
 		}
 	}

@@ -192,3 +192,23 @@ func TestFaultsAllAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// The rate climbs evenly: the second half of the sessions takes less time than the first.
+func TestTheRateClimbs(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Sessions, cfg.SessionRate, cfg.FinalRate = 2000, 1, 9
+	g, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// ∫ dn / (1 + 8n/2000) is 250 × ln(rate), in seconds.
+	half, all := g.Session(999).Start.Seconds(), g.Session(1999).Start.Seconds()
+	if wantHalf, wantAll := 250*math.Log(5), 250*math.Log(9); math.Abs(half-wantHalf) > .1*wantHalf || math.Abs(all-wantAll) > .1*wantAll {
+		t.Errorf("half began within %.0f s, all within %.0f s, want %.0f and %.0f", half, all, wantHalf, wantAll)
+	}
+	for name, rates := range map[string][2]float64{"negative": {1, -1}, "without a first": {0, 1}} {
+		if cfg.SessionRate, cfg.FinalRate = rates[0], rates[1]; cfg.Validate() == nil {
+			t.Errorf("a final rate that is %s was taken", name)
+		}
+	}
+}

@@ -103,6 +103,29 @@ func parse(args []string, stdout io.Writer) ([]*modelserver.Server, error) {
 	return servers, nil
 }
 
+// transfer registers what can be set of disaggregated prefill.
+func transfer(fs *flag.FlagSet, t *modelserver.Transfer) {
+	fs.Func("kv-connector", "how servers hand each other KV-cache blocks: `nixl`, shared-storage or sglang (default not at all)", func(v string) error {
+		t.Connector = modelserver.Connector(v)
+		if t.Connector == modelserver.SharedStorage {
+			t.Store = modelserver.NewStore(1 << 20)
+		}
+		return nil
+	})
+	fs.Func("disaggregation-mode", "what an SGLang server is for: `prefill` or decode (default both)", func(v string) error {
+		t.Mode = modelserver.Mode(v)
+		return nil
+	})
+	fs.Func("kv-load-failure-policy", fmt.Sprintf("what becomes of a request whose prompt does not arrive: `fail` or recompute (default %s)", t.OnLoadFailure), func(v string) error {
+		t.OnLoadFailure = modelserver.LoadFailure(v)
+		return nil
+	})
+	fs.DurationVar(&t.Base, "kv-transfer-base", t.Base, "`time` of every transfer")
+	fs.Float64Var(&t.Rate, "kv-transfer-rate", t.Rate, "speed of transfers in `tokens` per second")
+	fs.DurationVar(&t.HoldFor, "kv-hold", t.HoldFor, "`time` for which blocks are kept that nobody fetches")
+	fs.StringVar(&t.BootstrapAddress, "bootstrap-address", t.BootstrapAddress, "second `HOST:PORT` for bootstrap rooms")
+}
+
 // flags registers what can be set of a server.
 func flags(fs *flag.FlagSet, cfg *modelserver.Config) {
 	e := &cfg.Engine
@@ -127,8 +150,10 @@ func flags(fs *flag.FlagSet, cfg *modelserver.Config) {
 	fs.Float64Var(&e.PrefillRate, "prefill-rate", e.PrefillRate, "speed of prefill in `tokens` per second")
 	fs.DurationVar(&e.StepBase, "step-base", e.StepBase, "`time` of every step")
 	fs.DurationVar(&e.StepPerRequest, "step-per-request", e.StepPerRequest, "`time` that each decoding request adds to a step")
+	fs.DurationVar(&e.StepPerContextToken, "step-per-context-token", e.StepPerContextToken, "`time` that each token a decoding request attends to adds to a step")
 	fs.DurationVar(&e.AdapterLoad, "adapter-load", e.AdapterLoad, "`time` to load an adapter")
 	fs.BoolVar(&e.DisablePrefixCache, "disable-prefix-cache", e.DisablePrefixCache, "compute every prompt from its start")
+	transfer(fs, &cfg.Transfer)
 	fs.IntVar(&cfg.MinAnswer, "min-answer", cfg.MinAnswer, "shortest natural answer in `tokens`")
 	fs.IntVar(&cfg.MaxAnswer, "max-answer", cfg.MaxAnswer, "longest natural answer in `tokens`")
 	fs.IntVar(&cfg.EmbeddingSize, "embedding-size", cfg.EmbeddingSize, "`dimensions` of embeddings")

@@ -105,6 +105,9 @@ func TestUsage(t *testing.T) {
 		{"address without a port", []string{"--address", "localhost"}, "--address"},
 		{"not so many ports", []string{"--address", "127.0.0.1:65535", "--servers", "2"}, "65535"},
 		{"faults of a bad configuration", []string{"--time-scale", "0", "--page", "x"}, "TimeScale"},
+		{"unknown connector", []string{"--kv-connector", "lmcache"}, "lmcache"},
+		{"a mode without SGLang", []string{"--kv-connector", "nixl", "--disaggregation-mode", "decode"}, "Mode"},
+		{"unknown policy", []string{"--kv-load-failure-policy", "retry"}, "retry"},
 		{"unknown fault", []string{"--faults", `{"x":1}`}, "faults"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
