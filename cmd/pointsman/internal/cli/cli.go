@@ -22,9 +22,11 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"up", "run everything on this machine, with simulated model servers", up.Run},
+		{"serve", "run a router with the built-in scorers within", serve},
 		{"explain", "show how a request would be routed now, and why", explain},
 		{"endpoints", "list the endpoints that a router knows, with their loads", endpoints},
 		{"scorers", "list the scorers that a router asks, with their health", scorers},
+		{"scorer", "check a scorer of your own against the contract", scorer},
 		{"decisions", "list the newest decisions; -f follows", watchDecisions},
 		{"config", "check, print and explain configurations; show a router's", config},
 	}

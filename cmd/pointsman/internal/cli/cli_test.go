@@ -60,11 +60,34 @@ func testDecision() *routerv1.Decision {
 	}
 }
 
+// stagedDecision is one of a request that others encode and prefill, or would, if they
+// could.
+func stagedDecision() *routerv1.Decision {
+	d := testDecision()
+	d.Disaggregation, d.SendAddress = "encode-decode", "127.0.0.1:8000"
+	d.Profiles[0].Profile, d.Profiles[0].Candidates = "decode", nil
+	d.Profiles = append(d.Profiles, &routerv1.ProfileDecision{Profile: "prefill", Picker: "max-score-picker", Error: "filter \"prefill-filter\" left none of 3 endpoints"})
+	d.Stages = []*routerv1.Stage{{Stage: "encode", Profile: "encode", Endpoints: []*routerv1.PickedEndpoint{picked("4"), picked("5")}, Fallbacks: []*routerv1.PickedEndpoint{picked("6"), picked("7")}}}
+	d.SkippedStages = []*routerv1.SkippedStage{
+		{Stage: "prefill", Reason: "no-endpoint", Text: "filter \"prefill-filter\" left none of 3 endpoints"},
+		{Stage: "prefill", Reason: "decider-declined", Text: "most of the prompt is cached where it is decoded", PromptTokenCount: ptr(uint32(211)), CachedTokenCount: ptr(uint32(192))},
+		{Stage: "prefill", Reason: "decider-declined", Text: "the prompt is short", PromptTokenCount: ptr(uint32(211))},
+	}
+	return d
+}
+
 func (f *fake) Explain(_ context.Context, in *routerv1.ExplainRequest) (*routerv1.ExplainResponse, error) {
 	f.asked = in
 	d := testDecision()
 	d.DryRun = true
-	return &routerv1.ExplainResponse{Decision: d}, nil
+	m := &routerv1.ExplainResponse{Decision: d}
+	if in.GetRequest().GetPath() == "/staged" {
+		m.Decision = stagedDecision()
+	}
+	if string(in.GetRequest().GetBody()) == "junk" {
+		m.BodyNotUnderstood = "not JSON that can be\x1b read"
+	}
+	return m, nil
 }
 
 func (*fake) ListEndpoints(context.Context, *routerv1.ListEndpointsRequest) (*routerv1.ListEndpointsResponse, error) {
@@ -84,7 +107,7 @@ func (*fake) ListScorers(context.Context, *routerv1.ListScorersRequest) (*router
 
 func (*fake) WatchDecisions(in *routerv1.WatchDecisionsRequest, out grpc.ServerStreamingServer[routerv1.WatchDecisionsResponse]) error {
 	failed := &routerv1.Decision{DecideTime: testDecision().DecideTime, Model: "other", Error: "no endpoint can serve the request"}
-	for i, d := range []*routerv1.Decision{testDecision(), failed} {
+	for i, d := range []*routerv1.Decision{testDecision(), failed, stagedDecision()} {
 		if err := out.Send(&routerv1.WatchDecisionsResponse{Decision: d, DroppedCount: uint64(3 * i)}); err != nil {
 			return err
 		}
@@ -114,11 +137,17 @@ func TestWhatCommandsPrint(t *testing.T) {
 	if err := os.WriteFile(body, []byte(`{"model":"sim-model"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	junk := filepath.Join(t.TempDir(), "junk")
+	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
 		name string
 		args []string
 	}{
+		{"explain-junk", []string{"explain", "-f", junk}},
 		{"explain", []string{"explain", "-f", body, "-H", "x-a: 1", "--path", "/v1/completions"}},
+		{"explain-staged", []string{"explain", "-f", body, "--path", "/staged"}},
 		{"explain-json", []string{"explain", "-f", body, "-o", "json"}},
 		{"endpoints", []string{"endpoints"}},
 		{"endpoints-json", []string{"endpoints", "-o", "json"}},

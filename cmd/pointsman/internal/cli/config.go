@@ -20,8 +20,9 @@ func configCommands() []command {
 		{"check", "say what is wrong with an EndpointPickerConfig file", checkConfig},
 		{"print", "print it with nothing left out", printConfig},
 		{"explain", "say what each of its plug-ins does", explainConfig},
+		{"import", "turn a configuration of Higress's ai-load-balancer into an EndpointPickerConfig: import higress FILE", importConfig},
 		{"schema", "print a JSON Schema of it, for editors", configSchema},
-		{"status", "show what a router uses, and why a newer one was refused", configStatus},
+		{"status", "show what a router uses, and why a newer one was refused; then it exits with 1", configStatus},
 	}
 }
 
@@ -76,13 +77,19 @@ func readConfigFile(name string, args []string, stdout io.Writer) (*configFile, 
 	}
 	fs.Visit(func(given *flag.Flag) { f.asRouter = f.asRouter || given.Name == "router" })
 	var err error
-	if f.path = files[0]; f.path == "-" {
-		f.path = "stdin"
-		f.text, err = io.ReadAll(io.LimitReader(os.Stdin, 2<<20))
-	} else {
-		f.text, err = os.ReadFile(f.path)
-	}
+	f.path, f.text, err = readText(files[0])
 	return f, err
+}
+
+// readText reads a configuration, from standard input if path is "-". name is what
+// notices call it.
+func readText(path string) (name string, text []byte, err error) {
+	if path == "-" {
+		text, err = io.ReadAll(io.LimitReader(os.Stdin, 2<<20))
+		return "stdin", text, err
+	}
+	text, err = os.ReadFile(path)
+	return path, text, err
 }
 
 // check has the file checked: by a router, if one is named, or here.

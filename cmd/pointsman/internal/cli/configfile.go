@@ -217,6 +217,9 @@ func configStatus(ctx context.Context, args []string, stdout io.Writer) error {
 		return nil
 	}
 	printConfigStatus(stdout, m)
+	if faults := m.GetLastRefused().GetFaults(); len(faults) > 0 {
+		return fmt.Errorf("the router's newest configuration was refused, with %s", count(len(faults), "fault"))
+	}
 	return nil
 }
 

@@ -54,7 +54,11 @@ func explain(ctx context.Context, args []string, stdout io.Writer) error {
 	if done, err := r.emit(stdout, m, true); done {
 		return err
 	}
-	printDecision(stdout, text.Clean(m).GetDecision())
+	text.Clean(m)
+	if why := m.GetBodyNotUnderstood(); why != "" {
+		fmt.Fprintf(stdout, "the body was not understood: %s; without a prompt, load alone decides\n", why)
+	}
+	printDecision(stdout, m.GetDecision())
 	return nil
 }
 
@@ -99,6 +103,20 @@ func printDecision(stdout io.Writer, d *routerv1.Decision) {
 			fmt.Fprintf(stdout, ", else %s", strings.Join(then, ", "))
 		}
 		fmt.Fprintln(stdout)
+		printStages(stdout, d)
+	}
+}
+
+// printStages prints what other endpoints do than the pick, and why they do not.
+func printStages(stdout io.Writer, d *routerv1.Decision) {
+	if d.GetSendAddress() != "" {
+		fmt.Fprintf(stdout, "sent to %s, which passes it on\n", d.GetSendAddress())
+	}
+	for _, s := range d.GetStages() {
+		fmt.Fprintln(stdout, text.Stage(s))
+	}
+	for _, s := range d.GetSkippedStages() {
+		fmt.Fprintf(stdout, "%s by the pick itself: %s\n", s.GetStage(), text.Skipped(s))
 	}
 }
 

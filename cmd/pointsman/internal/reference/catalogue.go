@@ -42,6 +42,8 @@ type Parameter struct {
 	Range string
 	// Summary says what it is.
 	Summary string
+	// Required is true if there is no plug-in without it.
+	Required bool
 	// schema is its JSON Schema.
 	schema []byte
 }
@@ -69,7 +71,12 @@ func NewCatalogue(ctx context.Context) (*Catalogue, error) {
 	for _, t := range router.PluginTypes() {
 		p := Plugin{Type: t.Name, Role: string(t.Role), Scorer: t.Scores, Summary: t.Summary}
 		for _, param := range t.Parameters {
-			p.Parameters = append(p.Parameters, localParameter(param.Name, param.Default, param.Summary))
+			made, err := localParameter(param.Name, param.Default, param.Summary, param.Schema)
+			if err != nil {
+				return nil, fmt.Errorf("parameters of %s: %w", p.Type, err)
+			}
+			made.Required = param.Required
+			p.Parameters = append(p.Parameters, made)
 		}
 		c.plugins = append(c.plugins, p)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/pointsman/pointsman/cmd/pointsman/internal/knobs"
+	router "github.com/pointsman/pointsman/services/router/app"
 )
 
 // builtInRole is that of types which are accepted and have nothing to do.
@@ -33,6 +34,11 @@ func (c *Catalogue) Page(flags string, services []Service) []byte {
 			}
 		}
 		p.section(b)
+	}
+	b.WriteString("\n## Not here\n\nPlug-in types of newer endpoint pickers that are not here are a fault when the configuration is loaded, which names the nearest that there is. " +
+		"Nothing predicts latency here, so whatever goes by predictions is among them. A scorer service of your own may serve these names.\n\n| type | what it is | nearest here |\n|---|---|---|\n")
+	for _, m := range router.MissingTypes() {
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", m.Name, cell(m.What), cell(m.Nearest))
 	}
 	fmt.Fprintf(b, "\n## Defaults\n\nWithout `--configFile` and `--configText`, this is used:\n\n```yaml\n%s```\n", defaultText())
 	fmt.Fprintf(b, "\n# Flags of the router\n\n```\n%s```\n", flags)

@@ -8,26 +8,38 @@ import (
 	"strings"
 )
 
-// localParameter is a parameter of one of the router's own types.
-func localParameter(name string, otherwise any, summary string) Parameter {
-	p := Parameter{Name: name, Summary: summary}
-	kinds := map[string]any{"description": summary}
+// localParameter is a parameter of one of the router's own types. schema is what is
+// known of its value besides: a JSON Schema, or nothing.
+func localParameter(name string, otherwise any, summary, schema string) (Parameter, error) {
+	whole := map[string]any{"description": summary}
 	if otherwise != nil {
-		p.Default = text(otherwise)
-		kinds["default"] = otherwise
+		whole["default"] = otherwise
 		switch otherwise.(type) {
 		case int:
-			kinds["type"], p.Range = "integer", "whole number"
+			whole["type"] = "integer"
 		case float64:
-			kinds["type"], p.Range = "number", "number"
+			whole["type"] = "number"
 		case bool:
-			kinds["type"], p.Range = "boolean", "true or false"
+			whole["type"] = "boolean"
 		case string:
-			kinds["type"], p.Range = "string", "text"
+			whole["type"] = "string"
 		}
 	}
-	p.schema = []byte(text(kinds))
-	return p
+	if schema != "" {
+		if err := json.Unmarshal([]byte(schema), &whole); err != nil {
+			return Parameter{}, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return readParameter(name, []byte(text(whole)))
+}
+
+// readParameter reads a parameter's JSON Schema.
+func readParameter(name string, schema []byte) (Parameter, error) {
+	var s property
+	if err := json.Unmarshal(schema, &s); err != nil {
+		return Parameter{}, fmt.Errorf("%s: %w", name, err)
+	}
+	return Parameter{Name: name, Default: string(s.Default), Range: s.words(), Summary: s.Description, schema: schema}, nil
 }
 
 // schemaParameters reads the properties of a JSON Schema, in their order. Empty: none.
@@ -54,11 +66,11 @@ func schemaParameters(schema string) ([]Parameter, error) {
 	}
 	var out []Parameter
 	for _, name := range names {
-		var s property
-		if err := json.Unmarshal(values[name], &s); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+		p, err := readParameter(name, values[name])
+		if err != nil {
+			return nil, err
 		}
-		out = append(out, Parameter{Name: name, Default: string(s.Default), Range: s.words(), Summary: s.Description, schema: values[name]})
+		out = append(out, p)
 	}
 	return out, nil
 }

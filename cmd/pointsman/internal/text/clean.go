@@ -37,6 +37,9 @@ func clean(m protoreflect.Message) {
 	})
 }
 
+// Line is a stranger's text as Clean leaves it.
+func Line(s string) string { return printable(s) }
+
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {

@@ -18,8 +18,22 @@ func Decision(d *routerv1.Decision) string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "→ %-21s", d.GetEndpoint().GetAddress())
+	for _, s := range d.GetStages() {
+		fmt.Fprintf(&b, "  %s %s", s.GetStage(), addresses(s.GetEndpoints(), " and "))
+	}
+	for _, s := range d.GetSkippedStages() {
+		fmt.Fprintf(&b, "  no %s (%s)", s.GetStage(), s.GetReason())
+	}
 	for _, p := range d.GetProfiles() {
-		fmt.Fprintf(&b, "  %.2f =", p.GetTotal())
+		name := ""
+		if len(d.GetProfiles()) > 1 {
+			name = p.GetProfile() + " "
+		}
+		if p.GetError() != "" {
+			fmt.Fprintf(&b, "  %s%s", name, p.GetError())
+			continue
+		}
+		fmt.Fprintf(&b, "  %s%.2f =", name, p.GetTotal())
 		for i, s := range p.GetScorers() {
 			plus := ""
 			if i > 0 {

@@ -13,6 +13,9 @@ import (
 type Config struct {
 	// Servers is the number of simulated model servers, 1 to 64.
 	Servers int
+	// Prefill is how many of them, the last ones, only prefill prompts for the others, which
+	// decode. 0: all do both.
+	Prefill int
 	// Routers is the number of routers, 1 to 8. The first has the given addresses.
 	Routers int
 	// HTTP and GRPC are the first router's addresses.
@@ -22,10 +25,13 @@ type Config struct {
 	// Admin is the first router's admin address: metrics, health, profiles.
 	Admin string
 	// ConfigFile and ConfigText are the EndpointPickerConfig; at most one. Neither:
-	// the built-in default.
+	// the built-in default, or, with Prefill, one with a profile for each role.
 	ConfigFile, ConfigText string
 	// RouterConfig is the router's own settings file.
 	RouterConfig string
+	// Embedded has each router ask the scorers within its own process, as pointsman serve
+	// does, instead of services of their own.
+	Embedded bool
 	// Model is the simulated model's name.
 	Model string
 	// Speed is how many times faster than a real model server the simulated ones
@@ -51,6 +57,9 @@ func (c Config) Validate() error {
 	if c.Servers < 1 || c.Servers > 64 {
 		errs = append(errs, fmt.Errorf("--servers %d: want 1 to 64", c.Servers))
 	}
+	if c.Prefill < 0 || c.Prefill > 0 && c.Prefill >= c.Servers {
+		errs = append(errs, fmt.Errorf("--prefill %d: want fewer than the %d of --servers, so that some decode", c.Prefill, c.Servers))
+	}
 	if c.Routers < 1 || c.Routers > 8 {
 		errs = append(errs, fmt.Errorf("--routers %d: want 1 to 8", c.Routers))
 	}
@@ -67,6 +76,7 @@ func parse(args []string, stdout io.Writer) (Config, error) {
 	c := DefaultConfig()
 	fs := flag.NewFlagSet("up", flag.ContinueOnError)
 	fs.IntVar(&c.Servers, "servers", c.Servers, "`number` of simulated model servers")
+	fs.IntVar(&c.Prefill, "prefill", 0, "how many of the `servers` only prefill prompts, which the others decode")
 	fs.IntVar(&c.Routers, "routers", c.Routers, "`number` of routers; further ones listen on free ports")
 	fs.StringVar(&c.HTTP, "http", c.HTTP, "`address` of the first router's HTTP front")
 	fs.StringVar(&c.GRPC, "grpc", c.GRPC, "`address` of the first router's gRPC front")
@@ -75,6 +85,7 @@ func parse(args []string, stdout io.Writer) (Config, error) {
 	fs.StringVar(&c.ConfigFile, "configFile", "", "EndpointPickerConfig `file`")
 	fs.StringVar(&c.ConfigText, "configText", "", "EndpointPickerConfig `text`")
 	fs.StringVar(&c.RouterConfig, "config", "", "`file` with the router's own settings")
+	fs.BoolVar(&c.Embedded, "embedded", false, "scorers within the routers, as pointsman serve has them, instead of services of their own")
 	fs.StringVar(&c.Model, "model", c.Model, "`name` of the simulated model")
 	fs.Float64Var(&c.Speed, "speed", c.Speed, "how many `times` faster than a real model server the simulated ones are")
 	fs.StringVar(&c.LogLevel, "log", c.LogLevel, "log `level`: debug, info, warn, error")

@@ -15,6 +15,7 @@ func (m *machine) modelServer(i int) run.Part {
 	return func(ctx context.Context, ready func()) error {
 		cfg := modelserver.DefaultConfig()
 		cfg.Name, cfg.Model, cfg.TimeScale, cfg.Log = serverName(i), m.cfg.Model, m.cfg.Speed, m.log
+		cfg.Transfer = m.cfg.transfer()
 		s, err := modelserver.New(cfg)
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -18,16 +19,22 @@ import (
 // every scorer. It is passed only when something is broken.
 const readyPatience = 30 * time.Second
 
+// ownPatience is how long scorers of the user's are waited for. They may be started
+// later as well.
+const ownPatience = 5 * time.Second
+
 // waitReady waits until every router knows all endpoints and reaches all scorers, and
 // then says where everything is.
 func (m *machine) waitReady(ctx context.Context, ready func()) error {
-	deadline := time.Now().Add(readyPatience)
+	began := time.Now()
+	deadline := began.Add(readyPatience)
+	all := func() bool { return time.Since(began) < ownPatience }
 	for i := range m.cfg.Routers {
 		conn, client, err := m.dial(i)
 		if err != nil {
 			return err
 		}
-		for missing := m.missing(ctx, client); missing != ""; missing = m.missing(ctx, client) {
+		for missing := m.missing(ctx, client, all()); missing != ""; missing = m.missing(ctx, client, all()) {
 			if time.Now().After(deadline) {
 				_ = conn.Close()
 				return fmt.Errorf("%s is not ready after %s: %s", routerName(i), readyPatience, missing)
@@ -55,8 +62,9 @@ func (m *machine) dial(i int) (*grpc.ClientConn, routerv1.RouterServiceClient, e
 	return conn, routerv1.NewRouterServiceClient(conn), nil
 }
 
-// missing says what the router still lacks; empty if nothing.
-func (m *machine) missing(ctx context.Context, c routerv1.RouterServiceClient) string {
+// missing says what the router still lacks; empty if nothing. Scorers that are not
+// built in count if all shall be there.
+func (m *machine) missing(ctx context.Context, c routerv1.RouterServiceClient, all bool) string {
 	e, err := c.ListEndpoints(ctx, &routerv1.ListEndpointsRequest{})
 	if err != nil {
 		return err.Error()
@@ -79,7 +87,7 @@ func (m *machine) missing(ctx context.Context, c routerv1.RouterServiceClient) s
 		for _, r := range sc.GetReplicas() {
 			up = up || r.GetReady()
 		}
-		if !up {
+		if !up && (all || slices.Contains(builtin(), sc.GetName())) {
 			return fmt.Sprintf("scorer %s is not reached: %s", sc.GetName(), sc.GetLastError())
 		}
 	}
@@ -97,15 +105,18 @@ func (m *machine) printAddresses() {
 		}
 	}
 	for i := range m.cfg.Servers {
-		fmt.Fprintf(w, "  %-9s http://%s\n", fmt.Sprintf("server-%d", i+1), m.book.get(serverName(i)))
+		fmt.Fprintf(w, "  %-9s http://%s%s\n", serverName(i), m.book.get(serverName(i)), suffix(m.cfg.role(i)))
 	}
-	fmt.Fprintf(w, "  %-9s %s\n\nTry:\n  curl http://%s/v1/chat/completions -d '{\"model\":\"%s\",\"messages\":[{\"role\":\"user\",\"content\":\"Hello\"}]}'\n\nCtrl-C ends it. ", "nats", m.book.get("nats"), m.book.get(routerName(0)+"/http"), m.cfg.Model)
+	fmt.Fprintf(w, "  %-9s %s\n\nTry:\n  %s\n\nCtrl-C ends it. ", "nats", m.book.get("nats"), m.cfg.example("http://"+m.book.get(routerName(0)+"/http")))
 	if m.cfg.Quiet {
 		fmt.Fprintln(w)
 		return
 	}
 	fmt.Fprintln(w, "Decisions, as they happen:")
 }
+
+// mostPast is the most past decisions that a router can be asked for.
+const mostPast = 1000
 
 // decisions prints what the routers decide.
 func (m *machine) decisions(ctx context.Context, ready func()) error {
@@ -121,7 +132,8 @@ func (m *machine) decisions(ctx context.Context, ready func()) error {
 			return err
 		}
 		defer conn.Close()
-		stream, err := client.WatchDecisions(ctx, &routerv1.WatchDecisionsRequest{})
+		// Those from before the watch as well: who reads the address may be faster than the watch. All the past is this run's.
+		stream, err := client.WatchDecisions(ctx, &routerv1.WatchDecisionsRequest{PastCount: mostPast})
 		if err != nil {
 			return fmt.Errorf("watch decisions of %s: %w", routerName(i), err)
 		}

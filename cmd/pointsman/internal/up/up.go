@@ -39,15 +39,20 @@ func Run(ctx context.Context, args []string, stdout io.Writer) error {
 		g.Add(fmt.Sprintf("model server %d", i+1), m.modelServer(i))
 	}
 	g.Add("metrics-collector", m.book.service("metrics-collector", collector.Run, m.collectorArgs, "admin"))
-	g.Add("scorer-queue", m.book.service("scorer-queue", scorerqueue.Run, m.scorerArgs, "grpc"))
-	g.Add("scorer-kv", m.book.service("scorer-kv", scorerkv.Run, m.scorerArgs, "grpc"))
-	g.Add("prefix-indexer", m.book.service("prefix-indexer", prefixindexer.Run, m.scorerArgs, "grpc"))
+	entry := router.Run
+	if cfg.Embedded {
+		entry = withScorers
+	} else {
+		g.Add("scorer-queue", m.book.service("scorer-queue", scorerqueue.Run, m.scorerArgs, "grpc"))
+		g.Add("scorer-kv", m.book.service("scorer-kv", scorerkv.Run, m.scorerArgs, "grpc"))
+		g.Add("prefix-indexer", m.book.service("prefix-indexer", prefixindexer.Run, m.scorerArgs, "grpc"))
+	}
 	for i := range cfg.Routers {
 		listeners := []string{"http", "grpc", "admin"}
 		if m.extProc(i) != "" {
 			listeners = append(listeners, "extProc")
 		}
-		g.Add(routerName(i), inFlags(m.book.service(routerName(i), router.Run, func() []string { return m.routerArgs(i) }, listeners...)))
+		g.Add(routerName(i), inFlags(m.book.service(routerName(i), entry, func() []string { return m.routerArgs(i) }, listeners...)))
 	}
 	g.Add("hangup", m.hangup)
 	g.Add("ready", m.waitReady)
@@ -64,6 +69,26 @@ type machine struct {
 	log    *slog.Logger
 	stdout io.Writer
 }
+
+// withScorers is a router with the scorers within.
+func withScorers(ctx context.Context, args []string, stdout io.Writer) error {
+	return router.RunWith(ctx, args, stdout, scorerqueue.Embeddable(), scorerkv.Embeddable(), prefixindexer.Embeddable())
+}
+
+// scorerTarget is where routers find a built-in scorer.
+func (m *machine) scorerTarget(name string) string {
+	if m.cfg.Embedded {
+		return "embedded"
+	}
+	return m.book.get(name + "/grpc")
+}
+
+// builtin are the scorers that are started here.
+func builtin() []string { return []string{"scorer-queue", "scorer-kv", "prefix-indexer"} }
+
+// zone is the label of a model server: the first is in zone a, the second in b, the
+// third in a again, so that scorers which go by it have something to go by.
+func zone(i int) string { return string(rune('a' + i%2)) }
 
 // nats runs the embedded server.
 func (m *machine) nats(ctx context.Context, ready func()) error {
@@ -92,7 +117,7 @@ func (m *machine) collectorArgs() []string {
 	var list []string
 	for i := range m.cfg.Servers {
 		host, port, _ := strings.Cut(m.book.get(serverName(i)), ":")
-		list = append(list, fmt.Sprintf("{address: %q, port: %s}", host, port))
+		list = append(list, fmt.Sprintf("{address: %q, port: %s, labels: %s}", host, port, m.cfg.labels(i)))
 	}
 	return append(m.common(), "--set", "admin.address=127.0.0.1:0", "--set", "endpoints=["+strings.Join(list, ", ")+"]")
 }
@@ -106,21 +131,19 @@ func (m *machine) routerArgs(i int) []string {
 	if i > 0 {
 		http, grpc, admin = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	}
-	var list []string
-	for _, s := range []string{"scorer-queue", "scorer-kv", "prefix-indexer"} {
-		list = append(list, fmt.Sprintf("{name: %s, target: %q}", s, m.book.get(s+"/grpc")))
-	}
 	args := m.common()
 	if m.cfg.RouterConfig != "" {
 		args = append(args, "--config", m.cfg.RouterConfig)
 	}
 	args = append(args, "--set", "listen.http.address="+http, "--set", "listen.grpc.address="+grpc, "--set", "listen.extProc.address="+m.extProc(i), "--set", "listen.extProc.healthAddress=", "--set", "admin.address="+admin,
-		"--set", "scorers=["+strings.Join(list, ", ")+"]")
+		"--set", "scorers="+scorers(m.cfg.RouterConfig, builtin(), m.scorerTarget))
 	switch {
 	case m.cfg.ConfigFile != "":
 		args = append(args, "--configFile", m.cfg.ConfigFile)
 	case m.cfg.ConfigText != "":
 		args = append(args, "--configText", m.cfg.ConfigText)
+	case m.cfg.Prefill > 0:
+		args = append(args, "--configText", apart)
 	}
 	return args
 }

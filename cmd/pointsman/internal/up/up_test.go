@@ -37,6 +37,53 @@ func (s *screen) String() string {
 	return s.b.String()
 }
 
+// With the scorers within the routers the same comes up, and requests are scored.
+func TestUpEmbedded(t *testing.T) {
+	var out screen
+	ctx, interrupt := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Run(ctx, []string{"--servers", "2", "--routers", "2", "--embedded", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--speed", "20", "--log", "error"}, &out)
+	}()
+	kittest.Eventually(t, "the addresses to be printed", func() bool {
+		select {
+		case err := <-ended:
+			t.Fatalf("it ended: %v\n%s", err, out.String())
+		default:
+		}
+		return strings.Contains(out.String(), "Decisions, as they happen:")
+	})
+	url := regexp.MustCompile(`OpenAI API (http://\S+)`).FindStringSubmatch(out.String())[1]
+	metrics := regexp.MustCompile(`metrics (http://\S+)`).FindStringSubmatch(out.String())[1]
+	resp, err := http.Post(url+"/chat/completions", "application/json", strings.NewReader(`{"model":"sim-model","messages":[{"role":"user","content":"Hello"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("status %d", resp.StatusCode)
+	}
+	page, err := http.Get(metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(page.Body)
+	_ = page.Body.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"pointsman_scorer_queue_calls_total", "pointsman_scorer_kv_calls_total", "pointsman_prefix_indexer_calls_total"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the router's page lacks %s: the scorer within was not asked", want)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+	interrupt()
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
 // The first minutes of a newcomer: addresses are printed, a request is answered, the
 // decision is shown, Ctrl-C ends all of it and leaves nothing running.
 func TestUp(t *testing.T) {
@@ -85,7 +132,7 @@ func TestFlags(t *testing.T) {
 	if _, err := parse([]string{"--help"}, io.Discard); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("help: %v", err)
 	}
-	for _, args := range [][]string{{"--servers", "0"}, {"--routers", "9"}, {"--speed", "0"}, {"--speed", "NaN"}, {"left", "over"}} {
+	for _, args := range [][]string{{"--servers", "0"}, {"--servers", "2", "--prefill", "2"}, {"--prefill", "-1"}, {"--routers", "9"}, {"--speed", "0"}, {"--speed", "NaN"}, {"left", "over"}} {
 		if _, err := parse(args, io.Discard); err == nil {
 			t.Errorf("%v were taken", args)
 		}
