@@ -2,6 +2,8 @@ module github.com/pointsman/pointsman/test
 
 go 1.26.0
 
+require github.com/pointsman/pointsman/conformance v0.0.0
+
 require github.com/pointsman/pointsman/proto v0.0.0
 
 require github.com/pointsman/pointsman/internal/kit v0.0.0
@@ -9,6 +11,9 @@ require github.com/pointsman/pointsman/internal/kit v0.0.0
 require github.com/pointsman/pointsman/sim v0.0.0
 
 require (
+	github.com/google/go-cmp v0.7.0
+	github.com/nats-io/nats.go v1.55.0
+	github.com/redis/go-redis/v9 v9.23.0
 	go.yaml.in/yaml/v3 v3.0.6
 	google.golang.org/grpc v1.85.0
 )
@@ -17,6 +22,7 @@ require (
 	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2 // indirect
 	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect
 	github.com/planetscale/vtprotobuf v0.6.1-0.20240319094008-0393e58bdf10 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
 )
 
 require (
@@ -34,7 +40,7 @@ require (
 	github.com/minio/highwayhash v1.0.4 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/nats-io/jwt/v2 v2.8.3 // indirect
-	github.com/nats-io/nats-server/v2 v2.15.3 // indirect
+	github.com/nats-io/nats-server/v2 v2.15.3
 	github.com/nats-io/nkeys v0.4.17 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/prometheus/client_golang v1.25.0 // indirect
@@ -61,7 +67,7 @@ require (
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260928230214-8a89bd6388cc // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261110000943-09e21b237f2c // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
+	google.golang.org/protobuf v1.36.12
 )
 
 replace github.com/pointsman/pointsman/proto => ../proto
@@ -81,3 +87,9 @@ replace github.com/pointsman/pointsman/services/scorer-queue => ../services/scor
 replace github.com/pointsman/pointsman/sim => ../sim
 
 replace github.com/pointsman/pointsman/cmd/pointsman => ../cmd/pointsman
+
+replace github.com/pointsman/pointsman/sdk/scorer => ../sdk/scorer
+
+replace github.com/pointsman/pointsman/conformance => ../conformance
+
+replace github.com/pointsman/pointsman/disagg => ../disagg

@@ -15,7 +15,7 @@ func (c *Cluster) Announce(t testing.TB, policy string, servers ...*modelserver.
 		t.Fatal("the cluster has no endpoints file: start it with Options.Policy")
 	}
 	next := c.file + ".next"
-	if err := os.WriteFile(next, []byte("endpoints: "+listed(servers)+"\n"+policy), 0o600); err != nil {
+	if err := os.WriteFile(next, []byte("endpoints: "+c.listed(servers)+"\n"+policy), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Rename(next, c.file); err != nil {

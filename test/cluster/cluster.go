@@ -22,10 +22,15 @@ import (
 
 // Options is what a cluster is made of.
 type Options struct {
+	// NATS is a bus that runs already; nil: one is started.
+	NATS *kittest.NATSHandle
 	// Servers is the number of simulated model servers. Default 8.
 	Servers int
 	// Server changes a server's configuration; may be nil.
 	Server func(i int, cfg *modelserver.Config)
+	// Address returns where the rest of the cluster finds a server, if not at its own
+	// address: a test may stand before it. May be nil.
+	Address func(s *modelserver.Server) string
 	// Routers and Collectors are how many of each. Default 1.
 	Routers, Collectors int
 	// ConfigText is the EndpointPickerConfig. Empty: the router's default.
@@ -36,6 +41,13 @@ type Options struct {
 	Plain bool
 	// RouterSets are further --set arguments of the routers.
 	RouterSets []string
+	// ScorerSets are further --set arguments of scorers that come with Pointsman, by name.
+	ScorerSets map[string][]string
+	// Labels are those of server i, as YAML such as "{zone: a}"; may be nil.
+	Labels func(i int) string
+	// Scorers are further scorers, as the routers' settings have them, such as
+	// "{name: zone, target: HOST:PORT}". They are not waited for.
+	Scorers []string
 	// Policy is YAML that says something of requests: objectives, rewrites, models,
 	// criticalModels. If it is not empty, collectors find it and the endpoints in a file;
 	// see Cluster.Announce.
@@ -53,21 +65,29 @@ type Cluster struct {
 	Scorers    map[string]*Process // by service name
 	Routers    []*Process
 
-	file string // of the endpoints; empty: there is none
+	file    string // of the endpoints; empty: there is none
+	address func(*modelserver.Server) string
+	labels  func(i int) string // nil: none
 }
 
 // Start runs a cluster and waits until every router knows all endpoints' loads and
-// reaches all scorers. All of it ends with the test.
+// reaches all scorers that come with Pointsman. All of it ends with the test.
 func Start(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	o.Servers, o.Routers, o.Collectors = max(o.Servers, 1), max(o.Routers, 1), max(o.Collectors, 1)
 	binary := func(name string) string {
-		if o.Plain && race {
-			return plain.path(t, name)
+		if o.Plain {
+			return PlainBinary(t, name)
 		}
-		return racy.path(t, name)
+		return Binary(t, name)
 	}
-	c := &Cluster{NATS: kittest.StartNATS(t, 0), Scorers: make(map[string]*Process)}
+	if o.NATS == nil {
+		o.NATS = kittest.StartNATS(t, 0)
+	}
+	c := &Cluster{NATS: o.NATS, Scorers: make(map[string]*Process), address: o.Address, labels: o.Labels}
+	if c.address == nil {
+		c.address = (*modelserver.Server).Address
+	}
 	c.startServers(t, o)
 	nats := "nats.url=" + c.NATS.URL
 	endpoints := c.endpoints()
@@ -85,11 +105,16 @@ func Start(t testing.TB, o Options) *Cluster {
 	var targets []string
 	for _, name := range []string{"scorer-queue", "scorer-kv", "prefix-indexer"} {
 		address := free(t)
-		p := NewProcess(t, name, binary(name), 2, "--set", nats, "--set", "admin.address="+free(t), "--set", "listen.grpc.address="+address)
+		args := []string{"--set", nats, "--set", "admin.address=" + free(t), "--set", "listen.grpc.address=" + address}
+		for _, s := range o.ScorerSets[name] {
+			args = append(args, "--set", s)
+		}
+		p := NewProcess(t, name, binary(name), 2, args...)
 		p.Start(t)
 		c.Scorers[name] = p
 		targets = append(targets, fmt.Sprintf("{name: %s, target: %q}", name, address))
 	}
+	targets = append(targets, o.Scorers...)
 	for i := range o.Routers {
 		args := []string{"--set", nats, "--set", "admin.address=" + free(t), "--set", "listen.http.address=" + free(t), "--set", "listen.grpc.address=" + free(t), "--set", "listen.extProc.address=" + free(t), "--set", "listen.extProc.healthAddress=",
 			"--set", "scorers=[" + strings.Join(targets, ", ") + "]"}
@@ -133,14 +158,18 @@ func (c *Cluster) startServers(t testing.TB, o Options) {
 	}
 }
 
-func (c *Cluster) endpoints() string { return "endpoints=" + listed(c.Servers) }
+func (c *Cluster) endpoints() string { return "endpoints=" + c.listed(c.Servers) }
 
 // listed is the servers as the collector's configuration has them.
-func listed(servers []*modelserver.Server) string {
+func (c *Cluster) listed(servers []*modelserver.Server) string {
 	var list []string
-	for _, s := range servers {
-		host, port, _ := strings.Cut(s.Address(), ":")
-		list = append(list, fmt.Sprintf("{address: %q, port: %s}", host, port))
+	for i, s := range servers {
+		host, port, _ := strings.Cut(c.address(s), ":")
+		labels := "{}"
+		if c.labels != nil {
+			labels = c.labels(i)
+		}
+		list = append(list, fmt.Sprintf("{address: %q, port: %s, labels: %s}", host, port, labels))
 	}
 	return "[" + strings.Join(list, ", ") + "]"
 }
@@ -193,6 +222,9 @@ func (c *Cluster) scorersReady(ctx context.Context, client routerv1.RouterServic
 	}
 	ready := 0
 	for _, sc := range s.GetScorers() {
+		if c.Scorers[sc.GetName()] == nil {
+			continue
+		}
 		for _, r := range sc.GetReplicas() {
 			if r.GetReady() {
 				ready++
@@ -290,7 +322,13 @@ func (c *Cluster) AwaitMetric(t testing.TB, router int, name, labels string) {
 // Metric sums a router's metric over the series whose labels contain the text.
 func (c *Cluster) Metric(t testing.TB, router int, name, labels string) float64 {
 	t.Helper()
-	resp, err := http.Get("http://" + c.Routers[router].Addr("admin") + "/metrics")
+	return c.Routers[router].Metric(t, name, labels)
+}
+
+// Metric sums a metric of the process over the series whose labels contain the text.
+func (p *Process) Metric(t testing.TB, name, labels string) float64 {
+	t.Helper()
+	resp, err := http.Get("http://" + p.Addr("admin") + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

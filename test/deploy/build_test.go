@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"bytes"
 	"debug/elf"
 	"encoding/json"
 	"net/http"
@@ -93,6 +94,19 @@ func checkStatic(t *testing.T, binary string) {
 	}
 	if libraries, err := f.ImportedLibraries(); err != nil || len(libraries) > 0 {
 		t.Errorf("%s asks for the libraries %v, %v", binary, libraries, err)
+	}
+}
+
+// checkQuiet finds a binary that was not linked with the setting of Go's runtime that
+// keeps its monitor from going to sleep and being woken with every request.
+func checkQuiet(t *testing.T, binary string) {
+	t.Helper()
+	b, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(b, []byte("schedtrace=2147483647")) {
+		t.Errorf("%s is not linked with -X runtime.godebugDefault=schedtrace=2147483647", binary)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -70,14 +71,20 @@ func parseDockerfile(text string) ([]stage, error) {
 func services(t *testing.T) []string {
 	t.Helper()
 	mains, err := filepath.Glob(filepath.Join(root, "services", "*", "main.go"))
-	if err != nil || len(mains) != 5 {
-		t.Fatalf("services: %v, %v; want 5", mains, err)
+	if err != nil || len(mains) != 6 {
+		t.Fatalf("services: %v, %v; want 6", mains, err)
 	}
 	var names []string
 	for _, m := range mains {
 		names = append(names, filepath.Base(filepath.Dir(m)))
 	}
 	return names
+}
+
+// deployed lists the services that have a Deployment: all but the sidecar of model servers.
+func deployed(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(services(t), func(s string) bool { return s == "disagg-sidecar" })
 }
 
 // dockerfile returns the text and the two stages of a service's Dockerfile.
@@ -95,8 +102,9 @@ func dockerfile(t *testing.T, service string) (text string, build, final stage) 
 }
 
 func TestDockerfilesHaveOneShape(t *testing.T) {
-	// What may differ: the ports, the description, and settings of the environment.
-	own := regexp.MustCompile(`(?m)^EXPOSE .*$|image\.description="[^"]*"|(# .*\n)*ENV GOGC=.*\n`)
+	// What may differ: the ports, the description, settings of the environment, and what
+	// carries out prefill and decode, which two have.
+	own := regexp.MustCompile(`(?m)^COPY disagg/.*\n|^EXPOSE .*$|image\.description="[^"]*"|(# .*\n)*ENV GOGC=.*\n`)
 	first := ""
 	for _, service := range services(t) {
 		text, _, _ := dockerfile(t, service)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes sure that what the tests need is on the machine; says in one line what to install where it cannot.
-# Usage: ready.sh [race]
+# Usage: ready.sh [race] [kubernetes]
 set -euo pipefail
 
 need() { # command, Debian package, why
@@ -12,6 +12,13 @@ need() { # command, Debian package, why
   exit 1
 }
 
-if [ "${1:-}" = race ]; then
+need redis-server redis-server "shared counts and prefixes are tested against it"
+if [[ " $* " == *" race "* ]]; then
   need gcc gcc "the race detector is linked with C"
 fi
+
+"$(dirname "$0")/python.sh"
+if [[ " $* " == *" kubernetes "* ]]; then
+  "$(dirname "$0")/kubernetes.sh"
+fi
+"$(dirname "$0")"/examples.sh
