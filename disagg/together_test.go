@@ -105,8 +105,8 @@ func TestB169PrefillFailsFirst(t *testing.T) {
 		{"error in a 200", answers(200, "application/json", `{"error":{"message":"x"}}`), ReportedError},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			left := make(chan struct{}, 4)
-			started := make(chan struct{}, 4)
+			left := make(chan struct{}, 16) // more than there are legs, so that no server waits
+			started := make(chan struct{}, 16)
 			p2 := newEngine(t, "p2", answers(200, "application/json", `{}`))
 			p := newEngine(t, "p", tt.play)
 			wait := func(w http.ResponseWriter, r *http.Request) { // until the decode leg is there
