@@ -33,7 +33,7 @@ func (r *rig) answers(t *testing.T, w way) {
 		{"redirect", "text/plain", "", 307, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			mark := r.outcomes.mark()
+			mark := r.mark(t)
 			a := r.send(t, w.name, request{body: chat(300), headers: map[string]string{
 				headerDo: "raw", "X-Test-Status": strconv.Itoa(c.status), "X-Test-Size": strconv.Itoa(c.size),
 				"X-Test-Content-Type": c.contentType, "X-Test-Content-Encoding": c.encoding, "Accept-Encoding": "gzip",
@@ -77,7 +77,7 @@ func (r *rig) events(t *testing.T, w way) {
 }
 
 func (r *rig) oneByOne(t *testing.T, w way, h2 bool) {
-	mark := r.outcomes.mark()
+	mark := r.mark(t)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	req, err := request{body: chat(300), headers: map[string]string{headerDo: "step"}}.make(ctx, r.url(w.name))

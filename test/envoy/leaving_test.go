@@ -75,7 +75,7 @@ func (r *rig) disconnects(t *testing.T, w way) {
 		return // the client sees nothing before the end
 	}
 	t.Run("in the middle of the answer", func(t *testing.T) {
-		mark, before := r.outcomes.mark(), aborted()
+		mark, before := r.mark(t), aborted()
 		left := time.Now()
 		leave(t, request{body: chat(300), headers: map[string]string{headerDo: "slow"}}, nil, func(resp *http.Response) {
 			if _, err := io.ReadFull(resp.Body, make([]byte, 120)); err != nil {
@@ -96,7 +96,7 @@ func (r *rig) disconnects(t *testing.T, w way) {
 // complete, and nothing stays reserved (B055).
 func (r *rig) resets(t *testing.T, w way) {
 	t.Run("before the answer", func(t *testing.T) {
-		mark := r.outcomes.mark()
+		mark := r.mark(t)
 		a := r.send(t, w.name, request{body: chat(300), headers: map[string]string{headerDo: "reset"}})
 		if a.status != http.StatusServiceUnavailable {
 			t.Errorf("status %d", a.status)
@@ -109,7 +109,7 @@ func (r *rig) resets(t *testing.T, w way) {
 		}
 	})
 	t.Run("in the middle of the answer", func(t *testing.T) {
-		mark := r.outcomes.mark()
+		mark := r.mark(t)
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		a, err := r.try(ctx, w.name, request{body: chat(300), headers: map[string]string{headerDo: "half"}})

@@ -35,7 +35,7 @@ func TestOpenAIClient(t *testing.T) {
 	}
 	for _, mode := range []string{"FULL_DUPLEX_STREAMED", "BUFFERED", "STREAMED"} {
 		t.Run(mode, func(t *testing.T) {
-			mark := r.outcomes.mark()
+			mark := r.mark(t)
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, python, filepath.Join("testdata", "client.py"), r.url(mode)+"/v1")

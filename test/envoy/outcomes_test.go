@@ -77,11 +77,22 @@ func (o *outcomes) take(b *statev1.OutcomeBatch) {
 	}
 }
 
-// mark returns where the outcomes are now; see since.
-func (o *outcomes) mark() int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.picks)
+// mark returns where the outcomes are now; see since. It waits for those of the picks
+// that were made, which come some milliseconds after them.
+func (r *rig) mark(t testing.TB) int {
+	t.Helper()
+	heard := 0
+	kittest.Eventually(t, "all picks to be heard of", func() bool {
+		made := 0.0
+		for i := range r.Routers {
+			made += r.Metric(t, i, "pointsman_router_decisions_total", `outcome="picked"`)
+		}
+		r.outcomes.mu.Lock()
+		defer r.outcomes.mu.Unlock()
+		heard = len(r.outcomes.picks)
+		return heard >= int(made)
+	})
+	return heard
 }
 
 // since waits until there are n more picks than at the mark and all of them have

@@ -126,7 +126,7 @@ func TestRetry(t *testing.T) {
 	r.idle(t)
 	refusing := r.servers.at(first.Server)
 	refusing.stop()
-	mark, moves := r.outcomes.mark(), r.counter("pointsman_router_extproc_moves_total", "")
+	mark, moves := r.mark(t), r.counter("pointsman_router_extproc_moves_total", "")
 
 	second := r.echo(t, "openai", request{body: body})
 	d := r.decisions.of(t, second.Headers.Get("X-Request-Id"))

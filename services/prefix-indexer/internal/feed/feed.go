@@ -93,6 +93,11 @@ func (f *Feed) learn(m *statev1.PrefixBatch, _ bus.Meta) {
 			}
 		})
 	}
+	for _, p := range m.GetPlacements() { // all of a pick's come together
+		if o := f.outcomes.picks.placed(pickID{router, p.GetPickId()}); o != nil {
+			f.outcomes.finish(o, o.usage, now)
+		}
+	}
 }
 
 // OnServed has f called with every prompt that was answered in full, and by whom. It must

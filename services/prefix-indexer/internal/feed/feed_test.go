@@ -35,6 +35,10 @@ type indexer struct {
 	stop  func()
 }
 
+// patient is how long an indexer waits for the answer of another one that is there, however
+// busy the machine is.
+const patient = conf.Duration(time.Minute)
+
 func start(t *testing.T, url, id string, change func(*index.Config, *Config), hooks ...func(*Feed)) *indexer {
 	t.Helper()
 	icfg, cfg := index.DefaultConfig(), DefaultConfig()
@@ -98,7 +102,7 @@ func background(t *testing.T, parts ...run.Part) (stop func()) {
 	t.Cleanup(stop)
 	select {
 	case <-ready:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the parts are not ready")
 	}
 	return stop
@@ -183,7 +187,10 @@ func TestLateJoinerCopiesPageByPage(t *testing.T) {
 	}
 	kittest.Eventually(t, "all is learned", func() bool { return x.index.Stats().Placements == 60 })
 
-	y := start(t, url, "indexer-2", small)
+	y := start(t, url, "indexer-2", func(i *index.Config, f *Config) {
+		small(i, f)
+		f.Greeting = patient
+	})
 	if y.ready() {
 		t.Error("ready before it has a copy")
 	}
@@ -227,7 +234,7 @@ func TestCopyThatDoesNotFit(t *testing.T) {
 	}
 	y := start(t, url, "indexer-2", func(c *index.Config, f *Config) {
 		c.MaxBytes, c.DefaultCapacity = 4<<20, 1<<20
-		f.PageBytes = 256 << 10
+		f.PageBytes, f.Greeting = 256<<10, patient
 	})
 	y.index.SetEndpoints(ids)
 	kittest.Eventually(t, "the newcomer is ready", y.ready)

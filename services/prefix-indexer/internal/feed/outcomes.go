@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -26,7 +27,7 @@ type outcomes struct {
 	judge  *audit.Judge
 	rates  audit.Rates
 	served func(k index.Key, endpoint string, chain []uint64) // nil: nobody wants to know
-	quiet  time.Time                                          // until when nothing is logged of lost caches
+	quiet  atomic.Int64                                       // until when nothing is logged of lost caches, Unix nanoseconds
 
 	compared map[audit.Verdict]metric.AddOption
 	verdicts metric.Int64Counter
@@ -92,8 +93,13 @@ func (o *outcomes) hear(m *told.Batch, _ bus.Meta) {
 		case told.FirstToken:
 			o.computed(o.picks.claims(id))
 		case told.Finished:
-			if p := o.picks.end(id); p != nil {
-				o.finish(p, e, now)
+			if !e.Completed {
+				o.picks.drop(id)
+				continue
+			}
+			u := usage{prompt: e.ReportedTokens, cached: e.ReportedCachedTokens}
+			if p := o.picks.end(id, now, u); p != nil {
+				o.finish(p, u, now)
 			}
 		}
 	}
@@ -108,19 +114,17 @@ func (o *outcomes) computed(claims []audit.Claim) {
 	}
 }
 
-// finish compares what the engine reports with what was believed.
-func (o *outcomes) finish(p *pick, e *told.Event, now time.Time) {
-	if !e.Completed {
-		return
-	}
+// finish compares what the engine reports of a request that was answered in full with
+// what was believed.
+func (o *outcomes) finish(p *pick, u usage, now time.Time) {
 	o.computed(p.claims)
 	for i, chain := range p.chains {
 		o.served(p.claims[i].Key, p.claims[i].Endpoint, chain)
 	}
-	if e.ReportedCachedTokens < 0 || e.ReportedTokens <= 0 || p.estimated == 0 || len(p.claims) == 0 {
+	if u.cached < 0 || u.prompt <= 0 || p.estimated == 0 || len(p.claims) == 0 {
 		return
 	}
-	r := audit.Report{PromptTokens: uint32(e.ReportedTokens), CachedTokens: uint32(e.ReportedCachedTokens), EstimatedTokens: p.estimated} //nolint:gosec // read as such
+	r := audit.Report{PromptTokens: uint32(u.prompt), CachedTokens: uint32(u.cached), EstimatedTokens: p.estimated} //nolint:gosec // read as such
 	best := 0.0
 	for i := range p.claims {
 		c := &p.claims[i]
@@ -141,10 +145,10 @@ func (o *outcomes) finish(p *pick, e *told.Event, now time.Time) {
 func (o *outcomes) forget(c *audit.Claim, upTo index.Mark, now time.Time) {
 	n := o.feed.index.Forget(c.Key, c.Endpoint, upTo)
 	o.losses.Add(noContext, 1)
-	if now.Before(o.quiet) {
+	until := o.quiet.Load()
+	if now.UnixNano() < until || !o.quiet.CompareAndSwap(until, now.Add(tellPause).UnixNano()) {
 		return
 	}
-	o.quiet = now.Add(tellPause)
 	o.feed.log.Info("an engine reports that it no longer holds what it was sent; forgot what is as old",
 		"endpoint", c.Endpoint, "blocks", n, "block_bytes", c.Key.BlockSize)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/pointsman/pointsman/internal/kit/bus"
 	"github.com/pointsman/pointsman/internal/kit/kittest"
-	told "github.com/pointsman/pointsman/internal/kit/outcomes"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
 	statev1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/state/v1"
 	"github.com/pointsman/pointsman/services/prefix-indexer/internal/audit"
@@ -145,6 +144,39 @@ func TestWhatIsNotCompared(t *testing.T) {
 	}
 }
 
+// The end of a short request may be heard of before its prompt, which comes on another
+// subject: it is compared all the same, and said to be served, once.
+func TestAnEndThatComesBeforeItsPrompt(t *testing.T) {
+	url := kittest.NATS(t)
+	x := start(t, url, "indexer-1", nil)
+	x.index.SetEndpoints(ids)
+	kittest.Eventually(t, "ready", x.ready)
+	e := newEngines(t, url, x)
+	compared := func() float64 { return x.tel.Value("pointsman_prefix_indexer_compared_picks_total") }
+	end := func(pick uint64, completed bool) {
+		f := &statev1.Finished{Completed: completed, PromptTokenCount: proto.Uint32(1500), CachedPromptTokenCount: proto.Uint32(0)}
+		if err := e.outcomes.Publish(&statev1.OutcomeBatch{Events: []*statev1.OutcomeEvent{
+			{PickId: pick, Event: &statev1.OutcomeEvent_Picked{Picked: &statev1.Picked{EndpointId: "a", PromptTokenCount: 1600}}},
+			{PickId: pick, Event: &statev1.OutcomeEvent_Finished{Finished: f}},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place := func(pick uint64) {
+		p := placement("a", chain(1, 0, 100))
+		p.PickId = pick
+		e.place(p)
+	}
+	end(1, true)
+	end(2, false)
+	end(3, true)
+	kittest.Eventually(t, "the ends are heard of, and that of the second is nobody's", func() bool { return x.awaited() == 2 })
+	place(1)
+	place(3)
+	place(2)
+	kittest.Eventually(t, "two are compared, and the end of the other is waited for", func() bool { return compared() == 2 && x.awaited() == 1 })
+}
+
 // B143: engines find far more in their caches than the index believes.
 func TestB143EnginesFindMoreThanIsBelieved(t *testing.T) {
 	url := kittest.NATS(t)
@@ -152,7 +184,7 @@ func TestB143EnginesFindMoreThanIsBelieved(t *testing.T) {
 	x.index.SetEndpoints(ids)
 	kittest.Eventually(t, "ready", x.ready)
 	for i := range uint64(600) {
-		x.feed.outcomes.finish(&pick{estimated: 1600, claims: []audit.Claim{x.feed.outcomes.judge.Begin(key, "a", index.Placed{Mark: index.Mark(i + 1)}, time.Now())}}, &told.Event{Kind: told.Finished, Completed: true, ReportedTokens: 1500, ReportedCachedTokens: 1200}, time.Now())
+		x.feed.outcomes.finish(&pick{estimated: 1600, claims: []audit.Claim{x.feed.outcomes.judge.Begin(key, "a", index.Placed{Mark: index.Mark(i + 1)}, time.Now())}}, usage{prompt: 1500, cached: 1200}, time.Now())
 	}
 	if got := x.tel.Value("pointsman_prefix_indexer_underestimated"); got != 1 {
 		t.Errorf("underestimated is %v, want 1", got)
@@ -184,10 +216,16 @@ func TestPicksAreBounded(t *testing.T) {
 	if len(p.open) != 0 {
 		t.Errorf("%d picks after their time", len(p.open))
 	}
+	for i := range uint64(3 * mostEnded) {
+		p.end(pickID{"router-1", i}, now, usage{})
+	}
+	if len(p.open) != mostEnded {
+		t.Errorf("%d ended picks without a prompt", len(p.open))
+	}
 	p.change(pickID{"router-1", 1}, now, func(*pick) {})
 	p.leave("router-1")
-	if p.end(pickID{"router-1", 1}) != nil {
-		t.Error("a pick of a router that left")
+	if len(p.open) != 0 {
+		t.Errorf("%d picks of a router that left", len(p.open))
 	}
 }
 

@@ -13,6 +13,9 @@ const (
 	mostPicks = 1 << 16
 	// pickLife is how long an end is waited for.
 	pickLife = 15 * time.Minute
+	// mostEnded is how many ended picks are kept for prompts that come after the end. An
+	// end that came first is rare and early by milliseconds; most of them have no prompt.
+	mostEnded = 1 << 12
 )
 
 // pickID names a pick.
@@ -28,12 +31,20 @@ type pick struct {
 	estimated uint32 // tokens of the prompt; 0: not told
 	claims    []audit.Claim
 	chains    [][]uint64 // of the claims; none unless they are wanted at the end
+
+	ended bool // answered in full, before its prompt came
+	usage usage
 }
+
+// usage is what an engine reports of a request; told.NotReported each.
+type usage struct{ prompt, cached int64 }
 
 // picks is all of them. Safe for concurrent use.
 type picks struct {
-	mu   sync.Mutex
-	open map[pickID]*pick
+	mu    sync.Mutex
+	open  map[pickID]*pick
+	ended [mostEnded]pickID // those whose prompt may come yet, in a ring
+	next  int
 }
 
 // change calls f with the pick, a new one if need be, unless there are too many.
@@ -61,11 +72,47 @@ func (p *picks) claims(id pickID) []audit.Claim {
 	return nil
 }
 
-// end returns a pick and waits for it no longer; nil if it is not known.
-func (p *picks) end(id pickID) *pick {
+// drop waits for the end of a pick no longer.
+func (p *picks) drop(id pickID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, id)
+}
+
+// end notes that a pick was answered in full. It returns the pick, which is forgotten, if
+// its prompt has come; else nil, and the end is kept for placed.
+func (p *picks) end(id pickID, now time.Time, u usage) *pick {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.open[id]
+	switch {
+	case o != nil && len(o.claims) > 0:
+		delete(p.open, id)
+		return o
+	case o == nil && len(p.open) >= mostPicks:
+		return nil
+	case o == nil:
+		o = &pick{begun: now}
+		p.open[id] = o
+	}
+	o.ended, o.usage = true, u
+	if old := p.open[p.ended[p.next]]; old != nil && old.ended {
+		delete(p.open, p.ended[p.next])
+	}
+	p.ended[p.next] = id
+	p.next = (p.next + 1) % mostEnded
+	return nil
+}
+
+// placed returns a pick that had ended before its prompt came, and forgets it; nil if
+// it has not.
+func (p *picks) placed(id pickID) *pick {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.open[id]
+	if o == nil || !o.ended {
+		return nil
+	}
 	delete(p.open, id)
 	return o
 }
