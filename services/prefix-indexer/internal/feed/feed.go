@@ -86,12 +86,11 @@ func (f *Feed) learn(m *statev1.PrefixBatch, _ bus.Meta) {
 			continue
 		}
 		claim := f.outcomes.judge.Begin(keyOf(p), p.GetEndpointId(), placed, now)
-		f.outcomes.picks.change(pickID{router, p.GetPickId()}, now, func(o *pick) {
-			o.claims = append(o.claims, claim)
-			if f.outcomes.served != nil {
-				o.chains = append(o.chains, p.GetHashes())
-			}
-		})
+		var chain []uint64
+		if f.outcomes.served != nil {
+			chain = p.GetHashes()
+		}
+		f.outcomes.claim(pickID{router, p.GetPickId()}, now, claim, chain)
 	}
 	for _, p := range m.GetPlacements() { // all of a pick's come together
 		if o := f.outcomes.picks.placed(pickID{router, p.GetPickId()}); o != nil {

@@ -32,7 +32,15 @@ type outcomes struct {
 	compared map[audit.Verdict]metric.AddOption
 	verdicts metric.Int64Counter
 	losses   metric.Int64Counter
+
+	unfollowed metric.Int64Counter
 }
+
+// Why a placement is not followed.
+var (
+	manyPicks  = metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", "picks")))
+	manyHashes = metric.WithAttributeSet(attribute.NewSet(attribute.String("reason", "hashes")))
+)
 
 func (o *outcomes) instruments(m metric.Meter) error {
 	var err error
@@ -46,6 +54,10 @@ func (o *outcomes) instruments(m metric.Meter) error {
 	}
 	if o.losses, err = m.Int64Counter("pointsman_prefix_indexer_lost_caches_total",
 		metric.WithDescription("Times that an endpoint was found to have lost what it was sent, by what its engine reports.")); err != nil {
+		return err
+	}
+	if o.unfollowed, err = m.Int64Counter("pointsman_prefix_indexer_unfollowed_placements_total",
+		metric.WithDescription("Placements whose end is not followed, because too many picks are open, or not told to the store, because their chains have too many hashes.")); err != nil {
 		return err
 	}
 	return o.showRates(m)
@@ -89,7 +101,7 @@ func (o *outcomes) hear(m *told.Batch, _ bus.Meta) {
 		id := pickID{router, e.PickID}
 		switch e.Kind {
 		case told.Picked:
-			o.picks.change(id, now, func(p *pick) { p.estimated = e.PromptTokens })
+			o.picks.estimate(id, now, e.PromptTokens)
 		case told.FirstToken:
 			o.computed(o.picks.claims(id))
 		case told.Finished:
@@ -108,6 +120,16 @@ func (o *outcomes) hear(m *told.Batch, _ bus.Meta) {
 	}
 }
 
+// claim notes what was believed of a pick.
+func (o *outcomes) claim(id pickID, now time.Time, c audit.Claim, chain []uint64) {
+	switch followed, kept := o.picks.claim(id, now, c, chain); {
+	case !followed:
+		o.unfollowed.Add(noContext, 1, manyPicks)
+	case !kept:
+		o.unfollowed.Add(noContext, 1, manyHashes)
+	}
+}
+
 func (o *outcomes) computed(claims []audit.Claim) {
 	for i := range claims {
 		o.judge.Computed(&claims[i])
@@ -119,7 +141,9 @@ func (o *outcomes) computed(claims []audit.Claim) {
 func (o *outcomes) finish(p *pick, u usage, now time.Time) {
 	o.computed(p.claims)
 	for i, chain := range p.chains {
-		o.served(p.claims[i].Key, p.claims[i].Endpoint, chain)
+		if len(chain) > 0 {
+			o.served(p.claims[i].Key, p.claims[i].Endpoint, chain)
+		}
 	}
 	if u.cached < 0 || u.prompt <= 0 || p.estimated == 0 || len(p.claims) == 0 {
 		return

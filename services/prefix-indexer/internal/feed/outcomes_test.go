@@ -201,9 +201,11 @@ func TestPicksAreBounded(t *testing.T) {
 	p := picks{open: make(map[pickID]*pick)}
 	now := time.Now()
 	for i := range uint64(mostPicks + 10) {
-		p.change(pickID{"router-1", i}, now, func(*pick) {})
+		if got := p.estimate(pickID{"router-1", i}, now, 6); got != (i < mostPicks) {
+			t.Fatalf("pick %d is followed: %t", i, got)
+		}
 	}
-	p.change(pickID{"router-1", 5}, now, func(o *pick) { o.estimated = 7 })
+	p.estimate(pickID{"router-1", 5}, now, 7)
 	if len(p.open) != mostPicks || p.open[pickID{"router-1", 5}].estimated != 7 {
 		t.Errorf("%d picks", len(p.open))
 	}
@@ -222,10 +224,34 @@ func TestPicksAreBounded(t *testing.T) {
 	if len(p.open) != mostEnded {
 		t.Errorf("%d ended picks without a prompt", len(p.open))
 	}
-	p.change(pickID{"router-1", 1}, now, func(*pick) {})
+	p.estimate(pickID{"router-1", 1}, now, 1)
 	p.leave("router-1")
 	if len(p.open) != 0 {
 		t.Errorf("%d picks of a router that left", len(p.open))
+	}
+}
+
+// Chains that are kept for their ends do not pile up, and claims go on without.
+func TestChainsAreBounded(t *testing.T) {
+	p := picks{open: make(map[pickID]*pick)}
+	now := time.Now()
+	long := make([]uint64, mostHashes/4)
+	for i := range uint64(6) {
+		followed, kept := p.claim(pickID{"router-1", i}, now, audit.Claim{Endpoint: "a"}, long)
+		if !followed || kept != (i < 4) {
+			t.Errorf("claim %d: followed %t, kept %t", i, followed, kept)
+		}
+	}
+	if o := p.end(pickID{"router-1", 5}, now, usage{}); len(o.claims) != 1 || o.chains[0] != nil {
+		t.Errorf("the end of one without its chain: %+v", o)
+	}
+	p.drop(pickID{"router-1", 0})
+	if _, kept := p.claim(pickID{"router-1", 7}, now, audit.Claim{}, long); !kept {
+		t.Error("there is room again, and it is not used")
+	}
+	p.leave("router-1")
+	if p.hashes != 0 {
+		t.Errorf("%d hashes of nobody", p.hashes)
 	}
 }
 

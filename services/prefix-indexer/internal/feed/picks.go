@@ -9,8 +9,11 @@ import (
 
 const (
 	// mostPicks bounds the memory of picks whose end is waited for, at some 200 bytes
-	// each. Those beyond are not followed.
+	// each and their chains. Those beyond are not followed.
 	mostPicks = 1 << 16
+	// mostHashes bounds the memory of their chains, at 8 bytes a hash. Chains beyond
+	// are not kept, so that nobody is told who served them.
+	mostHashes = 1 << 23
 	// pickLife is how long an end is waited for.
 	pickLife = 15 * time.Minute
 	// mostEnded is how many ended picks are kept for prompts that come after the end. An
@@ -30,7 +33,7 @@ type pick struct {
 	begun     time.Time
 	estimated uint32 // tokens of the prompt; 0: not told
 	claims    []audit.Claim
-	chains    [][]uint64 // of the claims; none unless they are wanted at the end
+	chains    [][]uint64 // of the claims; nil where it is not wanted or not kept
 
 	ended bool // answered in full, before its prompt came
 	usage usage
@@ -41,25 +44,68 @@ type usage struct{ prompt, cached int64 }
 
 // picks is all of them. Safe for concurrent use.
 type picks struct {
-	mu    sync.Mutex
-	open  map[pickID]*pick
-	ended [mostEnded]pickID // those whose prompt may come yet, in a ring
-	next  int
+	mu     sync.Mutex
+	open   map[pickID]*pick
+	hashes int               // in the chains of all that are open
+	ended  [mostEnded]pickID // those whose prompt may come yet, in a ring
+	next   int
 }
 
-// change calls f with the pick, a new one if need be, unless there are too many.
-func (p *picks) change(id pickID, now time.Time, f func(*pick)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// pick returns the open pick of that name, a new one if need be; nil if there are too
+// many. Call it with the lock.
+func (p *picks) pick(id pickID, now time.Time) *pick {
 	o := p.open[id]
-	if o == nil {
-		if len(p.open) >= mostPicks {
-			return
-		}
+	if o == nil && len(p.open) < mostPicks {
 		o = &pick{begun: now}
 		p.open[id] = o
 	}
-	f(o)
+	return o
+}
+
+// take forgets an open pick and returns it; nil if there is none. Call it with the lock.
+func (p *picks) take(id pickID) *pick {
+	o := p.open[id]
+	if o == nil {
+		return nil
+	}
+	delete(p.open, id)
+	for _, c := range o.chains {
+		p.hashes -= len(c)
+	}
+	return o
+}
+
+// estimate notes the tokens of a pick's prompt. It returns false if there are too many
+// picks to follow this one.
+func (p *picks) estimate(id pickID, now time.Time, tokens uint32) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.pick(id, now)
+	if o == nil {
+		return false
+	}
+	o.estimated = tokens
+	return true
+}
+
+// claim notes what was believed of a pick, and the chain, unless it is nil. It returns
+// false if there are too many picks to follow this one, or too many hashes to keep the
+// chain.
+func (p *picks) claim(id pickID, now time.Time, c audit.Claim, chain []uint64) (followed, kept bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.pick(id, now)
+	if o == nil {
+		return false, false
+	}
+	if p.hashes+len(chain) > mostHashes {
+		chain = nil
+	} else {
+		kept = true
+	}
+	p.hashes += len(chain)
+	o.claims, o.chains = append(o.claims, c), append(o.chains, chain)
+	return true, kept
 }
 
 // claims returns what was believed of a pick.
@@ -76,7 +122,7 @@ func (p *picks) claims(id pickID) []audit.Claim {
 func (p *picks) drop(id pickID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.open, id)
+	p.take(id)
 }
 
 // end notes that a pick was answered in full. It returns the pick, which is forgotten, if
@@ -84,20 +130,16 @@ func (p *picks) drop(id pickID) {
 func (p *picks) end(id pickID, now time.Time, u usage) *pick {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o := p.open[id]
+	o := p.pick(id, now)
 	switch {
-	case o != nil && len(o.claims) > 0:
-		delete(p.open, id)
-		return o
-	case o == nil && len(p.open) >= mostPicks:
-		return nil
 	case o == nil:
-		o = &pick{begun: now}
-		p.open[id] = o
+		return nil
+	case len(o.claims) > 0:
+		return p.take(id)
 	}
 	o.ended, o.usage = true, u
 	if old := p.open[p.ended[p.next]]; old != nil && old.ended {
-		delete(p.open, p.ended[p.next])
+		p.take(p.ended[p.next])
 	}
 	p.ended[p.next] = id
 	p.next = (p.next + 1) % mostEnded
@@ -109,12 +151,10 @@ func (p *picks) end(id pickID, now time.Time, u usage) *pick {
 func (p *picks) placed(id pickID) *pick {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	o := p.open[id]
-	if o == nil || !o.ended {
+	if o := p.open[id]; o == nil || !o.ended {
 		return nil
 	}
-	delete(p.open, id)
-	return o
+	return p.take(id)
 }
 
 // leave forgets the picks of a router.
@@ -123,7 +163,7 @@ func (p *picks) leave(router string) {
 	defer p.mu.Unlock()
 	for id := range p.open {
 		if id.router == router {
-			delete(p.open, id)
+			p.take(id)
 		}
 	}
 }
@@ -133,7 +173,7 @@ func (p *picks) sweep(now time.Time) {
 	defer p.mu.Unlock()
 	for id, o := range p.open {
 		if now.Sub(o.begun) > pickLife {
-			delete(p.open, id)
+			p.take(id)
 		}
 	}
 }
