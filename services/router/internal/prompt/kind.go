@@ -8,7 +8,7 @@ type Kind uint8
 // Kinds of requests.
 const (
 	Unknown     Kind = iota // no known path: only the model is looked for
-	Shape                   // no path: the shape of the body decides
+	Shape                   // no path, or one for several APIs: the shape of the body decides
 	Chat                    // OpenAI chat completions
 	Completions             // OpenAI completions
 	Embeddings              // embeddings, pooling, classify
@@ -39,6 +39,7 @@ var kinds = [...]struct {
 	{"/classify", Embeddings},
 	{"/generate", Generate},
 	{"/generate_stream", Generate},
+	{"/invocations", Shape}, // vLLM behind SageMaker: chat, completions, embeddings, …
 	{"/audio/transcriptions", Form},
 	{"/audio/translations", Form},
 }

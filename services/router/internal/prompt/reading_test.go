@@ -176,7 +176,7 @@ func TestKindOf(t *testing.T) {
 		"": prompt.Shape, "/v1/chat/completions": prompt.Chat, "/v1/chat/completions/": prompt.Chat, "/openai/deployments/x/chat/completions": prompt.Chat,
 		"/v1/completions": prompt.Completions, "/v1/embeddings": prompt.Embeddings, "/pooling": prompt.Embeddings, "/v1/responses": prompt.Responses,
 		"/v1/responses/resp_1": prompt.Unknown, "/v1/messages": prompt.Messages, "/v1/threads/t/messages": prompt.Unknown, "/v1/messages/count_tokens": prompt.Tokenize,
-		"/v1/rerank": prompt.Rerank, "/score": prompt.Rerank, "/tokenize": prompt.Tokenize, "/v1/audio/translations": prompt.Form, "/v1/models": prompt.Unknown,
+		"/v1/rerank": prompt.Rerank, "/score": prompt.Rerank, "/tokenize": prompt.Tokenize, "/invocations": prompt.Shape, "/v1/audio/translations": prompt.Form, "/v1/models": prompt.Unknown,
 	} {
 		if got := prompt.KindOf(path); got != want {
 			t.Errorf("%q: %d, want %d", path, got, want)

@@ -42,8 +42,9 @@ type Place interface {
 	Release()
 }
 
-// leastTime is how much time there must be to ask for the counts of all routers.
-const leastTime = 5 * time.Millisecond
+// leastTime is how much time there must be to ask for the counts of all routers. With
+// less, a deadline of the request would be taken for a Redis that does not answer.
+const leastTime = 10 * time.Millisecond
 
 // mostAsked is how many candidates are asked about at most: what a question costs grows
 // with their number. Of more, those are asked about that have the fewest requests as far as
@@ -68,7 +69,7 @@ func (s *Scheduler) reserveShared(ctx context.Context, c *Cycle, res *ProfileRes
 	trial := *res
 	trial.Totals, trial.InFlight = slices.Clone(res.Totals), make([]int64, len(res.InFlight))
 	if res.LeastLoad {
-		inFlight(c, res.Candidates, trial.InFlight)
+		c.Snapshot.InFlightOf(res.Candidates, trial.InFlight)
 	} else {
 		s.pickMu.Lock()
 		s.correct(c, &trial, before{slices.Clone(then.inFlight), then.picks}, sum)
