@@ -6,21 +6,22 @@ import "container/heap"
 // needed, so that not every placement needs a sweep.
 const slackShift = 10
 
-// bytes is what all entries are charged. Blocks, buckets and bitmaps count as taken
+// bytes is what all entries are charged. Blocks, tables and bitmaps count as taken
 // from the heap, since they are used again but never given back.
 func (x *Index) bytes() int64 {
 	var n int64
 	for _, p := range *x.forests.Load() {
-		n += p.bytes + p.pairs*pairBytes
+		n += p.bytes + p.pairs*soleBytes + p.tabled*(pairBytes-soleBytes)
 	}
 	return n
 }
 
 // after returns what all entries will be charged with a chain of n blocks more.
 func (x *Index) after(p *plot, n int) int64 {
-	b := x.bytes() + int64(n)*pairBytes
+	// At worst, each block has a stamp in pairs now, and so has who held it alone.
+	b := x.bytes() + int64(n)*(2*pairBytes-soleBytes)
 	if int(p.room()) < n {
-		b += chunkLen * (blockBytes + bucketBytes)
+		b += chunkLen*blockBytes + int64(n)*entryBytes
 	}
 	return b
 }

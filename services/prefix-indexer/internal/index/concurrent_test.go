@@ -7,7 +7,7 @@ import (
 )
 
 // TestMatchingWhileChanging has readers match while a writer places, evicts, drops
-// endpoints and splits buckets. What is always there must always be found whole;
+// endpoints and makes tables larger. What is always there must always be found whole;
 // everything else must be between nothing and all.
 func TestMatchingWhileChanging(t *testing.T) {
 	x := newIndex(t, Config{MaxBytes: leastBytes, DefaultCapacity: 600})
@@ -63,18 +63,31 @@ func TestMatchingWhileChanging(t *testing.T) {
 	}
 }
 
-// TestReaderWaitsForAWriterThatWasStopped covers the way out of endless retries: a
-// part that is being changed for ever is read under the writer's lock.
-func TestReaderWaitsForAWriterThatWasStopped(t *testing.T) {
+// counted counts how often it is locked.
+type counted struct {
+	sync.Mutex
+	locked int
+}
+
+func (c *counted) Lock() {
+	c.Mutex.Lock()
+	c.locked++
+}
+
+// TestReaderWaitsForAWriterThatIsTooQuick covers the way out of endless retries: what was
+// in vain without the writer's lock is read under it.
+func TestReaderWaitsForAWriterThatIsTooQuick(t *testing.T) {
 	x := newIndex(t, DefaultConfig())
 	x.SetEndpoints([]string{"x"})
 	chain := path(1, 2)
 	place(t, x, "x", chain)
 	f := (*x.forests.Load())[testKey].forest
-	for i := range f.stripes {
-		f.stripes[i].changes.Add(1)
-	}
-	if got := match(x, testKey, chain, []string{"x"}); got[0] != 2 {
-		t.Errorf("matches %d, want 2", got[0])
+	for tries, locked := range []int{1, 0} {
+		var writer counted
+		in, with, without := []uint64{3}, []uint64{9}, []uint64{9}
+		some, rest := f.split(&writer, tries, chain[1], in, with, without)
+		if !some || !rest || with[0] != 1 || without[0] != 2 || writer.locked != locked {
+			t.Errorf("%d tries: %v, %v, %x, %x, locked %d times; want some and rest, 1, 2, %d times", tries, some, rest, with, without, writer.locked, locked)
+		}
 	}
 }

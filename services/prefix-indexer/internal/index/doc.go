@@ -22,8 +22,14 @@
 // any number of goroutines may match meanwhile. A match that runs while entries
 // change may see some of the change.
 //
-// Layout, in bytes: a block takes 24 and its hash bucket 4, once, whoever holds it.
-// Up to five holders are inside the block; further ones are a bitmap. Each (block,
-// endpoint) takes 10, and each placement that is the newest of some block 12. None
-// of it has pointers, so the garbage collector does not walk it.
+// Layout, in bytes: a block takes 24 and its entry in a hash table some 12, once, whoever
+// holds it. Up to five holders are inside the block; further ones are a bitmap. When a
+// block was last used stands in the block while it has one holder; with the second, each
+// (block, endpoint) takes 10 in a table of that endpoint. Each placement that is the
+// newest of some block takes 12. None of it has pointers, so the garbage collector does
+// not walk it.
+//
+// What a block costs is memory that nobody has looked at for long, so little is looked
+// at: of a hash table one cache line, of which the tags tell the rest. Blocks of one
+// prompt lie beside each other as far as that is possible.
 package index

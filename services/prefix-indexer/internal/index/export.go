@@ -106,10 +106,10 @@ func (e *Export) Next(bytes int) []Segment {
 func (h *held) owned(it item) (parent uint64, blocks []uint64) {
 	id := it.leaf
 	for id != 0 {
-		if s, ok := h.pairs.stamp(id); !ok || s != it.stamp {
+		if h.stamp(id) != it.stamp {
 			break
 		}
-		b := h.forest.blocks.at(id)
+		b := h.blocks.at(id)
 		blocks = append(blocks, b.hash.Load())
 		id = b.parent
 	}
@@ -118,7 +118,7 @@ func (h *held) owned(it item) (parent uint64, blocks []uint64) {
 	}
 	slices.Reverse(blocks)
 	if id != 0 {
-		parent = h.forest.blocks.at(id).hash.Load()
+		parent = h.blocks.at(id).hash.Load()
 	}
 	return parent, blocks
 }

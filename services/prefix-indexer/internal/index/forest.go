@@ -1,21 +1,16 @@
 package index
 
-import (
-	"math/bits"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 const (
-	// stripes is how many parts of a forest change independently for its readers.
-	stripes = 1024
-
 	// stride is how many blocks are changed in one go. Their memory is looked at before,
 	// one look-up independent of the next, so that the processor waits for all of them
 	// together; a change, being atomic, would make it wait for each.
 	stride = 64
 
-	blockBytes  = 24
-	bucketBytes = 4
+	blockBytes = 24
+	// entryBytes is what one block takes in the tables, on average.
+	entryBytes = 13
 )
 
 // block is one prompt block that somebody holds. Fields without atomic access belong
@@ -23,118 +18,152 @@ const (
 type block struct {
 	hash    atomic.Uint64
 	holders atomic.Uint64 // a holders
-	next    atomic.Uint32 // in the bucket; 0: none
 	parent  uint32        // 0: the block begins a prompt; of a free block, the next free one
-}
-
-// stripe counts the changes that could mislead a reader; odd while one is made. It
-// has a cache line to itself.
-type stripe struct {
-	changes atomic.Uint32
-	_       [60]byte
+	// stamp is that of its only holder; 0: stamps are in the holders' pairs.
+	stamp uint32
 }
 
 // forest is all blocks of one scheme and block size. One writer at a time; readers
-// take no lock: see read.
-//
-// Blocks are found by linear hashing: with every block above one per bucket, one
-// bucket is split, so the table never has to be rebuilt. A bucket and those split
-// off from it are in one stripe.
+// take no lock: see split.
 type forest struct {
-	stripes [stripes]stripe
-	blocks  arena[block]
-	heads   arena[atomic.Uint32]
-	buckets atomic.Uint32 // in use
-	slabs   slabs
+	// generation counts the times that a reader could be misled: a block or bitmap that
+	// it looks at is about to be used for something else, or an entry has moved from
+	// where it will look to where it has looked. It has a cache line to itself.
+	_          [lineBytes]byte
+	generation atomic.Uint64
+	_          [lineBytes - 8]byte
+
+	shards [shards]shard
+	blocks arena[block]
+	slabs  slabs
 
 	live  uint32 // blocks in use
 	used  uint32 // blocks ever used, plus one: 0 is no block
 	spare uint32 // first free block; 0: none
 
-	pairs int64 // (block, holder)
-	bytes int64 // taken from the heap, apart from pairs
+	pairs  int64 // (block, holder)
+	tabled int64 // those whose stamps are in pairs
+	bytes  int64 // taken from the heap, apart from pairs
 }
 
 func newForest() *forest {
 	f := &forest{used: 1}
 	f.blocks.init()
-	f.heads.init()
 	f.slabs.init()
 	f.blocks.grow()
-	f.heads.grow()
-	f.bytes = chunkLen*(blockBytes+bucketBytes) + stripes*64
-	f.buckets.Store(stripes)
-	return f
-}
-
-// mix spreads hashes of schemes whose low bits are not random.
-func mix(hash uint64) uint64 {
-	hash *= 0x9e3779b97f4a7c15
-	return hash ^ hash>>32
-}
-
-// bucket returns where a mixed hash belongs.
-func (f *forest) bucket(mixed uint64) uint32 {
-	n := f.buckets.Load()
-	mask := uint32(1)<<bits.Len32(n-1) - 1
-	at := uint32(mixed) & mask
-	if at >= n {
-		at &= mask >> 1
+	first := make([]line, shards) // one each
+	headers := make([][]line, shards)
+	for i := range f.shards {
+		headers[i] = first[i : i+1 : i+1]
+		f.shards[i].lines.Store(&headers[i])
 	}
-	return at
+	f.bytes = chunkLen*blockBytes + shards*lineBytes
+	return f
 }
 
 // find returns the block with the hash, or 0. For the writer.
 func (f *forest) find(hash uint64) uint32 {
-	id := f.heads.at(f.bucket(mix(hash))).Load()
-	for id != 0 {
-		b := f.blocks.at(id)
-		if b.hash.Load() == hash {
+	mixed := mix(hash)
+	id, _, _ := f.locate(*f.shards[mixed%shards].lines.Load(), tagOf(mixed), hash)
+	return id
+}
+
+// locate returns the block with the hash; or 0 and where its entry can be put.
+func (f *forest) locate(lines []line, tag uint32, hash uint64) (id uint32, l *line, free int) {
+	for at := home(lines, tag); ; at = after(lines, at) {
+		l = &lines[at]
+		id, free = l.scan(tag)
+		if id != 0 {
+			id = f.pick(l, id, tag, hash)
+		}
+		if id != 0 || free >= 0 {
+			return id, l, free
+		}
+	}
+}
+
+// pick returns the block of a line with the hash, 0 if there is none. id is one with its
+// tag, and nearly always the only one.
+func (f *forest) pick(l *line, id, tag uint32, hash uint64) uint32 {
+	if f.blocks.at(id).hash.Load() == hash {
+		return id
+	}
+	for i := range l {
+		e := atomic.LoadUint64(&l[i])
+		if id := uint32(e); id != 0 && uint32(e>>32) == tag && f.blocks.at(id).hash.Load() == hash {
 			return id
 		}
-		id = b.next.Load()
 	}
 	return 0
 }
 
-// approach looks at where blocks are, or would be: at their buckets and the first two
-// blocks in them, few have more. For the writer.
-func (f *forest) approach(hashes []uint64) {
-	var ids [stride]uint32
-	heads, mask, n := *f.heads.chunks.Load(), f.mask(), f.buckets.Load()
+// seek finds at most a stride of hashes, 0 for those that are not there. For the writer.
+func (f *forest) seek(hashes []uint64, ids *[stride]uint32) {
+	var homes [stride]*line
 	for i, hash := range hashes {
-		at := uint32(mix(hash)) & mask
-		if at >= n {
-			at &= mask >> 1
+		mixed := mix(hash)
+		lines := *f.shards[mixed%shards].lines.Load()
+		homes[i&(stride-1)] = &lines[home(lines, tagOf(mixed))]
+		atomic.LoadUint64(&homes[i&(stride-1)][0])
+	}
+	var further uint64 // those that may be in another line, by bit
+	for i, hash := range hashes {
+		tag := tagOf(mix(hash))
+		id, free := homes[i&(stride-1)].scan(tag)
+		if free < 0 {
+			further |= 1 << i
+			f.approachNext(mix(hash))
 		}
-		ids[i] = heads[at>>chunkBits][at&(chunkLen-1)].Load()
+		ids[i&(stride-1)] = id
 	}
 	blocks := *f.blocks.chunks.Load()
-	for i, id := range ids[:len(hashes)] {
-		ids[i] = blocks[id>>chunkBits][id&(chunkLen-1)].next.Load()
-	}
-	for _, id := range ids[:len(hashes)] {
-		blocks[id>>chunkBits][id&(chunkLen-1)].next.Load()
-	}
-}
-
-func (f *forest) mask() uint32 { return uint32(1)<<bits.Len32(f.buckets.Load()-1) - 1 }
-
-// letGoAll removes a holder from at most a stride of blocks, as letGo does.
-func (f *forest) letGoAll(ids []uint32, ordinal uint32) {
-	var hashes [stride]uint64
-	for i, id := range ids {
-		hashes[i] = f.blocks.at(id).hash.Load()
-	}
-	f.approach(hashes[:len(ids)])
-	for _, id := range ids {
-		f.letGo(id, ordinal)
+	for i, hash := range hashes {
+		id := ids[i&(stride-1)]
+		if id != 0 && blocks[id>>chunkBits][id&(chunkLen-1)].hash.Load() != hash || id == 0 && further>>i&1 != 0 {
+			ids[i&(stride-1)] = f.find(hash)
+		}
 	}
 }
 
-// insert adds a block with its first holder.
-func (f *forest) insert(hash uint64, parent, ordinal uint32) uint32 {
-	id := f.spare
+// approach looks at where blocks are found: see stride.
+func (f *forest) approach(hashes []uint64) {
+	var homes [stride]*line
+	for i, hash := range hashes {
+		mixed := mix(hash)
+		lines := *f.shards[mixed%shards].lines.Load()
+		homes[i&(stride-1)] = &lines[home(lines, tagOf(mixed))]
+		atomic.LoadUint64(&homes[i&(stride-1)][0])
+	}
+	for i, hash := range hashes {
+		if free, _ := homes[i&(stride-1)].index(0); free < 0 {
+			f.approachNext(mix(hash))
+		}
+	}
+}
+
+// approachNext looks at the line after the one where a block is looked for first.
+func (f *forest) approachNext(mixed uint64) {
+	lines := *f.shards[mixed%shards].lines.Load()
+	atomic.LoadUint64(&lines[after(lines, home(lines, tagOf(mixed)))][0])
+}
+
+// insert adds a block with its first holder, unless there is one of that hash. It
+// returns the block, and whether it is new.
+func (f *forest) insert(hash uint64, parent, ordinal, stamp uint32) (id uint32, fresh bool) {
+	mixed := mix(hash)
+	which, tag := uint32(mixed%shards), tagOf(mixed)
+	s := &f.shards[which]
+	lines := *s.lines.Load()
+	if s.full(lines) {
+		var grown int64
+		lines, grown = s.grow(which)
+		f.bytes += grown
+	}
+	there, l, free := f.locate(lines, tag, hash)
+	if there != 0 {
+		return there, false
+	}
+	id = f.spare
 	if id != 0 {
 		f.spare = f.blocks.at(id).parent
 	} else {
@@ -145,114 +174,55 @@ func (f *forest) insert(hash uint64, parent, ordinal uint32) uint32 {
 		id = f.used
 		f.used++
 	}
-	f.live++
-	if f.live > f.buckets.Load() {
-		f.splitBucket()
-	}
 	b := f.blocks.at(id)
 	b.hash.Store(hash)
 	b.holders.Store(uint64(oneHolder(ordinal)))
-	b.parent = parent
-	head := f.heads.at(f.bucket(mix(hash)))
-	b.next.Store(head.Load())
-	head.Store(id) // the one store by which readers come to see it
-	return id
+	b.parent, b.stamp = parent, stamp
+	atomic.StoreUint64(&l[free], entryOf(tag, id)) // the one store by which readers come to see it
+	s.n++
+	f.live++
+	return id, true
 }
 
-// approachSplits looks at the buckets that will be split when k blocks more are added.
-func (f *forest) approachSplits(k uint32) {
-	n := f.buckets.Load()
-	if f.live+k <= n {
+// unlink takes a block out of its table. Readers may still look at it.
+func (f *forest) unlink(id uint32, b *block) {
+	mixed := mix(b.hash.Load())
+	s := &f.shards[mixed%shards]
+	remove(*s.lines.Load(), entryOf(tagOf(mixed), id), &f.generation)
+	s.n--
+	f.live--
+}
+
+// mislead has readers look again.
+func (f *forest) mislead() { f.generation.Add(1) }
+
+// release frees blocks that were taken out, the last to be used again first.
+func (f *forest) release(ids []uint32) {
+	if len(ids) == 0 {
 		return
 	}
-	level := uint32(1) << (bits.Len32(n) - 1)
-	k = min(f.live+k-n, stride, 2*level-n)
-	var ids [stride]uint32
-	for i := range k {
-		ids[i] = f.heads.at(n - level + i).Load()
-	}
-	for range 2 {
-		for i := range k {
-			ids[i] = f.blocks.at(ids[i]).next.Load()
-		}
-	}
-}
-
-// splitBucket moves the blocks that belong there into one new bucket.
-func (f *forest) splitBucket() {
-	n := f.buckets.Load()
-	if n == f.heads.len() {
-		f.heads.grow()
-		f.bytes += chunkLen * bucketBytes
-	}
-	level := uint32(1) << (bits.Len32(n) - 1)
-	from, to := f.heads.at(n-level), f.heads.at(n)
-	s := &f.stripes[n%stripes].changes
-	s.Add(1)
-	var stay, move uint32
-	for id := from.Load(); id != 0; {
+	f.mislead()
+	for _, id := range ids {
 		b := f.blocks.at(id)
-		next := b.next.Load()
-		if uint32(mix(b.hash.Load()))&(2*level-1) == n {
-			b.next.Store(move)
-			move = id
-		} else {
-			b.next.Store(stay)
-			stay = id
-		}
-		id = next
+		b.parent, f.spare = f.spare, id
+		b.stamp = 0 // an export may still ask whose it is
 	}
-	from.Store(stay)
-	to.Store(move)
-	f.buckets.Store(n + 1)
-	s.Add(1)
 }
 
 // hold adds a holder, which must not be one, to a block.
-func (f *forest) hold(id, ordinal uint32) {
-	b := f.blocks.at(id)
+func (f *forest) hold(b *block, ordinal uint32) {
 	next, old, grown := f.slabs.with(holders(b.holders.Load()), ordinal)
 	f.bytes += grown
 	f.replace(b, next, old)
 }
 
-// letGo removes a holder, which must be one, and the block with its last holder.
-func (f *forest) letGo(id, ordinal uint32) {
-	b := f.blocks.at(id)
-	next, old := f.slabs.without(holders(b.holders.Load()), ordinal)
-	if next.len() > 0 {
-		f.replace(b, next, old)
-		return
-	}
-	f.unlink(id, b)
-}
-
 // replace puts a set in place of another, whose bitmap is then free.
 func (f *forest) replace(b *block, next, old holders) {
-	if old == 0 {
-		b.holders.Store(uint64(next))
-		return
-	}
-	s := &f.stripes[mix(b.hash.Load())%stripes].changes
-	s.Add(1)
 	b.holders.Store(uint64(next))
-	f.slabs.release(old.class(), old.slab())
-	s.Add(1)
-}
-
-// unlink takes a block out of its bucket and frees it.
-func (f *forest) unlink(id uint32, b *block) {
-	mixed := mix(b.hash.Load())
-	s := &f.stripes[mixed%stripes].changes
-	s.Add(1)
-	at := f.heads.at(f.bucket(mixed))
-	for at.Load() != id {
-		at = &f.blocks.at(at.Load()).next
+	if old != 0 {
+		f.mislead()
+		f.slabs.release(old.class(), old.slab())
 	}
-	at.Store(b.next.Load())
-	s.Add(1)
-	b.parent, f.spare = f.spare, id
-	f.live--
 }
 
 // room returns how many blocks can be added before more memory is needed.

@@ -1,9 +1,6 @@
 package index
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // firstStamp leaves room below for placements that are learned later although they
 // are older.
@@ -11,16 +8,44 @@ const firstStamp = 1 << 31
 
 // held is what one endpoint holds in one forest. It belongs to the writer.
 type held struct {
-	forest  *forest
+	*forest
+	others  *[]*held // of the same forest, by ordinal
 	ordinal uint32
+	n       int // blocks
 	pairs   pairs
 	recency recency
 
 	newest, oldest uint32 // stamps given
 }
 
-func newHeld(f *forest, ordinal uint32) *held {
-	return &held{forest: f, ordinal: ordinal, newest: firstStamp, oldest: firstStamp}
+func newHeld(p *plot, ordinal uint32) *held {
+	return &held{forest: p.forest, others: &p.held, ordinal: ordinal, newest: firstStamp, oldest: firstStamp}
+}
+
+// stamp returns the stamp of the placement that used a block last; 0 if the block is not
+// held.
+func (h *held) stamp(id uint32) uint32 {
+	b := h.blocks.at(id)
+	switch {
+	case b.stamp == 0:
+		return h.pairs.stamp(id)
+	case holders(b.holders.Load()) == oneHolder(h.ordinal):
+		return b.stamp
+	}
+	return 0
+}
+
+// restamp changes the stamp of a block and returns the one before; 0 if the block is not
+// held.
+func (h *held) restamp(id, stamp uint32) (before uint32) {
+	b := h.blocks.at(id)
+	switch {
+	case b.stamp == 0:
+		return h.pairs.restamp(id, stamp)
+	case holders(b.holders.Load()) == oneHolder(h.ordinal):
+		before, b.stamp = b.stamp, stamp
+	}
+	return before
 }
 
 // place learns a chain as the newest of all. It returns what was held of it, how many
@@ -32,25 +57,10 @@ func (h *held) place(chain []uint64, capacity int, tick uint32) (placed Placed, 
 	}
 	h.newest++
 	chain = chain[:min(len(chain), capacity)]
-	f, last := h.forest, uint32(0)
 	// What is held already is refreshed first, so that it is not what has to go.
-	known, before := 0, uint32(0)
-	for ; known < len(chain); known++ {
-		if known%stride == 0 {
-			f.approach(chain[known:min(known+stride, len(chain))])
-		}
-		id := f.find(chain[known])
-		if id == 0 || f.blocks.at(id).parent != last {
-			break
-		}
-		stamp := h.pairs.refresh(id, h.newest)
-		if stamp == 0 {
-			break
-		}
-		last, before = id, stamp
-	}
+	known, last, before := h.refresh(chain)
 	placed = Placed{Mark: Mark(h.newest), Held: known, Last: Mark(before)}
-	if over := h.pairs.n + len(chain) - known - capacity; over > 0 {
+	if over := h.n + len(chain) - known - capacity; over > 0 {
 		evicted = h.evict(over)
 	}
 	end := known
@@ -66,65 +76,72 @@ func (h *held) place(chain []uint64, capacity int, tick uint32) (placed Placed, 
 	return placed, evicted, sound
 }
 
+// refresh gives the blocks of a chain that are held the newest stamp. It returns how many
+// they are, the last of them, and the stamp that this one had.
+func (h *held) refresh(chain []uint64) (known int, last, before uint32) {
+	var ids [stride]uint32
+	for ; known < len(chain); known++ {
+		if known%stride == 0 {
+			ahead := chain[known:min(known+stride, len(chain))]
+			h.seek(ahead, &ids)
+			h.pairs.approach(ids[:len(ahead)])
+		}
+		id := ids[known%stride]
+		if id == 0 || h.blocks.at(id).parent != last {
+			break
+		}
+		stamp := h.restamp(id, h.newest)
+		if stamp == 0 {
+			break
+		}
+		last, before = id, stamp
+	}
+	return known, last, before
+}
+
 // append makes the endpoint hold at most a stride of blocks that it does not hold, after
 // the block last. It returns how many it holds now and the last of them, and false if the
 // next contradicts what is known.
 func (h *held) append(hashes []uint64, last uint32, capacity int) (n int, _ uint32, sound bool) {
 	var ids [stride]uint32
-	f := h.forest
-	f.approach(hashes)
-	f.approachSplits(uint32(len(hashes)))
+	h.seek(hashes, &ids)
+	h.pairs.approach(ids[:len(hashes)])
 	// Head first, so that a reader never finds a block without those before it.
-	for _, hash := range hashes {
-		id := f.find(hash)
-		switch {
-		case id == 0:
-			id = f.insert(hash, last, h.ordinal)
-		case f.blocks.at(id).parent != last:
-			h.own(ids[:n], capacity)
+	for i, hash := range hashes {
+		id := h.take(ids[i], hash, last, h.newest, capacity)
+		if id == 0 {
 			return n, last, false
-		default:
-			f.hold(id, h.ordinal)
 		}
-		ids[n], last = id, id
+		last = id
 		n++
 	}
-	h.own(ids[:n], capacity)
 	return n, last, true
-}
-
-// own notes blocks that the endpoint has come to hold by the newest placement.
-func (h *held) own(ids []uint32, capacity int) {
-	for _, id := range ids {
-		h.pairs.add(id, h.newest, capacity)
-	}
-	h.forest.pairs += int64(len(ids))
 }
 
 // extend learns a piece of a chain as older than anything held: rest, which goes on
 // from the block with hash parent, 0 for the beginning. What is held already stays as
 // new as it is. It returns how many blocks were added; nothing has to go for them.
 func (h *held) extend(parent uint64, rest []uint64, capacity int, tick uint32) (added int) {
-	f, last := h.forest, uint32(0)
+	last := uint32(0)
 	if parent != 0 {
-		if last = f.find(parent); last == 0 || h.pairs.find(last) < 0 {
+		if last = h.find(parent); last == 0 || h.stamp(last) == 0 {
 			return 0
 		}
 	}
-	if h.oldest == 0 {
+	if h.oldest == 1 { // 0 is no stamp
 		h.renumber()
 	}
 	h.oldest--
 	for _, hash := range rest {
-		id := f.find(hash)
-		if id != 0 && f.blocks.at(id).parent != last {
+		id := h.find(hash)
+		if id != 0 && h.blocks.at(id).parent != last {
 			break
 		}
-		if id != 0 && h.pairs.find(id) >= 0 {
+		if id != 0 && h.stamp(id) != 0 {
 			last = id
 			continue
 		}
-		if h.pairs.n >= capacity {
+		if h.n >= capacity {
 			break
 		}
 		last = h.take(id, hash, last, h.oldest, capacity)
@@ -137,16 +154,36 @@ func (h *held) extend(parent uint64, rest []uint64, capacity int, tick uint32) (
 	return added
 }
 
-// take makes the endpoint hold a block, a new one if id is 0, and returns its id.
+// take makes the endpoint hold a block, a new one if id is 0, and returns its id; 0 if
+// the block is known after another parent.
 func (h *held) take(id uint32, hash uint64, parent, stamp uint32, capacity int) uint32 {
+	fresh := false
 	if id == 0 {
-		id = h.forest.insert(hash, parent, h.ordinal)
-	} else {
-		h.forest.hold(id, h.ordinal)
+		id, fresh = h.insert(hash, parent, h.ordinal, stamp)
 	}
-	h.pairs.add(id, stamp, capacity)
+	if !fresh {
+		b := h.blocks.at(id)
+		if b.parent != parent {
+			return 0
+		}
+		h.share(id, b, stamp, capacity)
+	}
+	h.n++
 	h.forest.pairs++
 	return id
+}
+
+// share makes the endpoint a further holder of a block.
+func (h *held) share(id uint32, b *block, stamp uint32, capacity int) {
+	if b.stamp != 0 {
+		// There is no room for two stamps in the block, so the one goes as well.
+		(*h.others)[holders(b.holders.Load()).member(0)].pairs.add(id, b.stamp, capacity)
+		b.stamp = 0
+		h.tabled++
+	}
+	h.hold(b, h.ordinal)
+	h.pairs.add(id, stamp, capacity)
+	h.tabled++
 }
 
 // makeRoom lets one more placement be pushed.
@@ -159,14 +196,11 @@ func (h *held) makeRoom() {
 func (h *held) tidy() {
 	before := len(h.recency.ring)
 	h.recency.tidy(h.alive)
-	h.forest.bytes += int64(len(h.recency.ring)-before) * placementBytes
+	h.bytes += int64(len(h.recency.ring)-before) * placementBytes
 }
 
 // alive says whether a placement owns a block.
-func (h *held) alive(p *placement) bool {
-	stamp, ok := h.pairs.stamp(p.leaf)
-	return ok && stamp == p.stamp
-}
+func (h *held) alive(p *placement) bool { return h.stamp(p.leaf) == p.stamp }
 
 // evict lets go of n blocks, of the oldest placement first and from its end, and
 // returns how many there were.
@@ -186,22 +220,46 @@ func (h *held) evictOldest(n int) (evicted int) {
 	up := 0
 	for id := p.leaf; up < n && id != 0; up++ {
 		ids[up] = id
-		id = h.forest.blocks.at(id).parent
+		id = h.blocks.at(id).parent
 	}
 	h.pairs.approach(ids[:up])
 	for evicted < up && h.alive(p) {
-		p.leaf = h.forest.blocks.at(p.leaf).parent
+		p.leaf = h.blocks.at(p.leaf).parent
 		evicted++
 	}
 	if evicted < n || !h.alive(p) {
 		h.recency.popOldest()
 	}
-	for _, id := range ids[:evicted] {
-		h.pairs.remove(id)
-	}
-	h.forest.letGoAll(ids[:evicted], h.ordinal)
-	h.forest.pairs -= int64(evicted)
+	h.letGo(ids[:evicted])
 	return evicted
+}
+
+// letGo removes the endpoint from at most a stride of blocks that it holds, and those
+// that nobody holds any more.
+func (h *held) letGo(ids []uint32) {
+	var hashes [stride]uint64
+	for i, id := range ids {
+		hashes[i] = h.blocks.at(id).hash.Load()
+	}
+	h.approach(hashes[:len(ids)])
+	gone := ids[:0]
+	for _, id := range ids {
+		b := h.blocks.at(id)
+		if b.stamp == 0 {
+			h.pairs.remove(id)
+			h.tabled--
+			next, old := h.slabs.without(holders(b.holders.Load()), h.ordinal)
+			if next.len() > 0 {
+				h.replace(b, next, old)
+				continue
+			}
+		}
+		h.unlink(id, b)
+		gone = append(gone, id)
+	}
+	h.release(gone)
+	h.n -= len(ids)
+	h.forest.pairs -= int64(len(ids))
 }
 
 // forget lets go of what placements up to a stamp own and returns how many blocks that
@@ -229,21 +287,8 @@ func (h *held) oldestTick() (uint32, bool) {
 
 // clear lets go of everything and returns how many blocks that were.
 func (h *held) clear() int {
-	n := h.pairs.n
-	ids := make([]uint32, 0, n)
-	for _, s := range h.pairs.slots {
-		if s != 0 {
-			ids = append(ids, uint32(s>>32))
-		}
-	}
-	// Not in the order of the slots: blocks are used again in the order they are freed
-	// in, and those of neighbouring slots would all crowd one part of the next table.
-	slices.Sort(ids)
-	for _, id := range slices.Backward(ids) {
-		h.forest.letGo(id, h.ordinal)
-	}
-	h.forest.pairs -= int64(n)
-	h.forest.bytes -= int64(len(h.recency.ring)) * placementBytes
+	n := h.evict(h.n)
+	h.bytes -= int64(len(h.recency.ring)) * placementBytes
 	h.pairs, h.recency = pairs{}, recency{}
 	return n
 }
@@ -251,21 +296,24 @@ func (h *held) clear() int {
 // renumber gives the placements new stamps, since they ran out.
 func (h *held) renumber() {
 	h.tidy()
-	fresh := pairs{slots: make([]uint64, len(h.pairs.slots))}
+	// All are counted before any is changed: a new stamp may be an old one of another.
+	owned := make([]int, h.recency.n)
+	for i := range owned {
+		p := h.recency.at(i)
+		for id := p.leaf; id != 0 && h.stamp(id) == p.stamp; id = h.blocks.at(id).parent {
+			owned[i]++
+		}
+	}
 	stamp := uint32(firstStamp - h.recency.n)
 	h.oldest = stamp
-	for i := range h.recency.n {
+	for i, n := range owned {
 		stamp++
 		p := h.recency.at(i)
-		for id := p.leaf; id != 0; id = h.forest.blocks.at(id).parent {
-			if s, ok := h.pairs.stamp(id); !ok || s != p.stamp {
-				break
-			}
-			fresh.put(uint64(id)<<32 | uint64(stamp))
-			fresh.n++
-		}
 		p.stamp = stamp
+		for id := p.leaf; n > 0; n-- {
+			h.restamp(id, stamp)
+			id = h.blocks.at(id).parent
+		}
 	}
 	h.newest = stamp
-	h.pairs = fresh
 }

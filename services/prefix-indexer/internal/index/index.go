@@ -138,10 +138,10 @@ func (x *Index) Ask(blockSize uint32, capacity int) {
 func (x *Index) setCapacity(p *plot, capacity int) {
 	p.capacity = capacity
 	for _, h := range p.held {
-		if h == nil || h.pairs.n <= capacity {
+		if h == nil || h.n <= capacity {
 			continue
 		}
-		x.evicted.Capacity += uint64(h.evict(h.pairs.n - capacity))
+		x.evicted.Capacity += uint64(h.evict(h.n - capacity))
 	}
 }
 
@@ -226,7 +226,7 @@ func (p *plot) of(ordinal int32) *held {
 		p.held = append(p.held, nil)
 	}
 	if p.held[ordinal] == nil {
-		p.held[ordinal] = newHeld(p.forest, uint32(ordinal))
+		p.held[ordinal] = newHeld(p, uint32(ordinal))
 	}
 	return p.held[ordinal]
 }

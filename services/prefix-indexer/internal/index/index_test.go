@@ -181,13 +181,18 @@ func TestTablesStayEvenWhenEndpointsAreReplaced(t *testing.T) {
 	x := newIndex(t, DefaultConfig())
 	seed := uint64(0)
 	for _, id := range names(3) {
-		x.SetEndpoints([]string{id})
+		twin := id + "-twin" // else stamps would be in the blocks
+		x.SetEndpoints([]string{id, twin})
 		ordinal := x.Endpoints().Ordinal(id)
 		for range 150 {
 			seed++
 			place(t, x, id, long(seed, 0, 256, 256))
-			run, longest := 0, 0
-			for _, s := range (*x.forests.Load())[testKey].held[ordinal].pairs.slots {
+			place(t, x, twin, long(seed, 0, 256, 256))
+			slots, run, longest := (*x.forests.Load())[testKey].held[ordinal].pairs.slots, 0, 0
+			if len(slots) == 0 {
+				t.Fatalf("%s has no table", id)
+			}
+			for _, s := range slots {
 				if run++; s == 0 {
 					run = 0
 				}

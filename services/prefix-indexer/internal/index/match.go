@@ -37,22 +37,36 @@ func (x *Index) Match(k Key, chain []uint64, ordinals []int32, matched []uint32)
 	m := x.scratch.Get().(*matcher)
 	defer x.scratch.Put(m)
 	chain = chain[:min(len(chain), MaxChain)]
-	first := &m.open[0]
-	clear(first.who[:])
-	top := int32(0)
-	for _, o := range ordinals {
-		if o >= 0 {
-			first.who[o>>6] |= 1 << (o & 63)
-			top = max(top, o)
-		}
-	}
-	m.divide(&x.mu, f.forest, chain, int(top>>6)+1)
+	n := m.gather(ordinals)
+	clear(m.matched[:n<<6])
+	m.divide(&x.mu, f.forest, chain, n)
 	for i, o := range ordinals {
 		matched[i] = 0
 		if o >= 0 {
 			matched[i] = m.matched[o]
 		}
 	}
+}
+
+// gather makes the endpoints those of the first interval, and returns how many words of
+// it they need. Ordinals mostly ascend, so each word is put together before it is stored.
+func (m *matcher) gather(ordinals []int32) (n int) {
+	who := &m.open[0].who
+	clear(who[:])
+	at, word, top := int32(0), uint64(0), int32(0)
+	for _, o := range ordinals {
+		if o < 0 {
+			continue
+		}
+		if o>>6 != at {
+			who[at] |= word
+			at, word = o>>6, 0
+			top = max(top, at)
+		}
+		word |= 1 << (o & 63)
+	}
+	who[at] |= word
+	return int(top) + 1
 }
 
 // divide fills in matched for the endpoints of the first interval. Since who holds a
@@ -75,7 +89,7 @@ func (m *matcher) divide(writer *sync.Mutex, f *forest, chain []uint64, n int) {
 		case v.low == 1 && v.high == len(chain):
 			at = len(chain)
 		}
-		some, rest := f.split(writer, chain[at-1], v.who[:n], m.with[:n], m.without[:n])
+		some, rest := f.split(writer, readTries, chain[at-1], v.who[:n], m.with[:n], m.without[:n])
 		switch {
 		case !rest:
 			v.low = at
@@ -92,8 +106,11 @@ func (m *matcher) divide(writer *sync.Mutex, f *forest, chain []uint64, n int) {
 	}
 }
 
-// settle gives the endpoints of a bitmap their result.
+// settle gives the endpoints of a bitmap their result, which is 0 until then.
 func (m *matcher) settle(who []uint64, n int) {
+	if n == 0 {
+		return
+	}
 	for i, b := range who {
 		for ; b != 0; b &= b - 1 {
 			m.matched[i<<6+bits.TrailingZeros64(b)] = uint32(n)

@@ -61,7 +61,7 @@ func (x *Index) check(t interface {
 	one, with, without := make([]uint64, words), make([]uint64, words), make([]uint64, words)
 	for _, p := range *x.forests.Load() {
 		f := p.forest
-		members, pairs, rings := map[uint32]int{}, int64(0), int64(0)
+		members, pairs, tabled, rings := map[uint32]int{}, int64(0), int64(0), int64(0)
 		for o, h := range p.held {
 			if h == nil {
 				continue
@@ -73,19 +73,27 @@ func (x *Index) check(t interface {
 				_, blocks := h.owned(item{0, it.stamp, it.leaf, it.tick})
 				owned += len(blocks)
 			}
-			n := 0
+			n, slots := 0, 0
 			for _, s := range h.pairs.slots {
-				if s == 0 {
+				if s != 0 {
+					slots++
+				}
+			}
+			for id := range f.used {
+				if h.stamp(id) == 0 {
 					continue
 				}
-				n++
-				id := uint32(s >> 32)
-				members[id]++
 				b := f.blocks.at(id)
 				if f.find(b.hash.Load()) != id {
-					t.Fatalf("block %d of endpoint %d is not in its bucket", id, o)
+					t.Fatalf("block %d of endpoint %d is not in its table", id, o)
 				}
-				if b.parent != 0 && h.pairs.find(b.parent) < 0 {
+				n++
+				members[id]++
+				if b.stamp == 0 {
+					slots--
+					tabled++
+				}
+				if b.parent != 0 && h.stamp(b.parent) == 0 {
 					t.Fatalf("endpoint %d holds block %d and not its parent", o, id)
 				}
 				in := one[:o>>6+1]
@@ -96,8 +104,8 @@ func (x *Index) check(t interface {
 					t.Fatalf("block %d does not know its holder %d", id, o)
 				}
 			}
-			if n != h.pairs.n || owned != n || n > p.capacity {
-				t.Fatalf("endpoint %d: %d slots, counted %d, owned by placements %d, capacity %d", o, n, h.pairs.n, owned, p.capacity)
+			if n != h.n || owned != n || n > p.capacity || slots != 0 {
+				t.Fatalf("endpoint %d: %d blocks, counted %d, owned by placements %d, capacity %d; %d pairs too many", o, n, h.n, owned, p.capacity, slots)
 			}
 			pairs += int64(n)
 		}
@@ -106,14 +114,46 @@ func (x *Index) check(t interface {
 				t.Fatalf("block %d counts %d holders, there are %d", id, got, n)
 			}
 		}
-		heap := int64(f.blocks.len())*blockBytes + int64(f.heads.len())*bucketBytes + stripes*64
+		heap := int64(f.blocks.len()) * blockBytes
+		for i := range f.shards {
+			heap += f.shards[i].check(t) * lineBytes
+		}
 		for c := range f.slabs.words {
 			heap += int64(f.slabs.words[c].len()) * 8
 		}
-		if pairs != f.pairs || int(f.live) != len(members) || f.bytes != heap+rings {
-			t.Fatalf("forest counts %d pairs, %d blocks, %d bytes; there are %d, %d, %d", f.pairs, f.live, f.bytes, pairs, len(members), heap+rings)
+		if pairs != f.pairs || tabled != f.tabled || int(f.live) != len(members) || f.bytes != heap+rings {
+			t.Fatalf("forest counts %d pairs, %d tabled, %d blocks, %d bytes; there are %d, %d, %d, %d",
+				f.pairs, f.tabled, f.live, f.bytes, pairs, tabled, len(members), heap+rings)
 		}
 	}
+}
+
+// check finds entries that cannot be found, or are counted wrongly, and returns the number
+// of lines.
+func (s *shard) check(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}) int64 {
+	t.Helper()
+	lines, n := *s.lines.Load(), uint32(0)
+	for at := range lines {
+		for i := range lines[at] {
+			e := lines[at][i]
+			if e == 0 {
+				continue
+			}
+			n++
+			for from := home(lines, uint32(e>>32)); from != at; from = after(lines, from) {
+				if free, _ := lines[from].index(0); free >= 0 {
+					t.Fatalf("entry %x is in line %d of %d, beyond line %d, which is not full", e, at, len(lines), from)
+				}
+			}
+		}
+	}
+	if n != s.n || n*2 > uint32(len(lines))*fullLine {
+		t.Fatalf("shard counts %d entries, there are %d in %d lines", s.n, n, len(lines))
+	}
+	return int64(len(lines))
 }
 
 func match(x *Index, k Key, chain []uint64, ids []string) []uint32 {

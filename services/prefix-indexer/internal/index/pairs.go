@@ -3,11 +3,14 @@ package index
 const (
 	// pairBytes is what one pair is charged: 8 bytes at the fill of a full table.
 	pairBytes = 10
+	// soleBytes is what the holder of a block that nobody else holds is charged, although
+	// it takes nothing: so there is always room for some pairs, whatever was held first.
+	soleBytes = 4
 	leastPair = 16 // slots of the smallest table
 )
 
-// pairs maps the blocks that one endpoint holds to the stamp of the placement that
-// used them last. Open addressing in one array: block in the high half, stamp in the
+// pairs maps blocks that an endpoint holds, and that others hold or have held too, to the
+// stamp of the placement that used them last. Open addressing in one array: block in the high half, stamp in the
 // low half, 0 is free.
 type pairs struct {
 	slots []uint64
@@ -47,17 +50,17 @@ func (p *pairs) find(id uint32) int {
 	}
 }
 
-// stamp returns the stamp of a block; false if it is not held.
-func (p *pairs) stamp(id uint32) (uint32, bool) {
+// stamp returns the stamp of a block; 0 if it is not there.
+func (p *pairs) stamp(id uint32) uint32 {
 	i := p.find(id)
 	if i < 0 {
-		return 0, false
+		return 0
 	}
-	return uint32(p.slots[i]), true
+	return uint32(p.slots[i])
 }
 
-// refresh changes the stamp of a block and returns the one before; 0 if it is not held.
-func (p *pairs) refresh(id, stamp uint32) (before uint32) {
+// restamp changes the stamp of a block and returns the one before; 0 if it is not there.
+func (p *pairs) restamp(id, stamp uint32) (before uint32) {
 	i := p.find(id)
 	if i < 0 {
 		return 0

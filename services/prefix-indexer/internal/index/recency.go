@@ -13,12 +13,17 @@ const placementBytes = 12
 
 // recency is a queue of placements, oldest first, that grows at both ends.
 type recency struct {
-	ring []placement // length is 0 or a power of two
+	ring []placement
 	head int
 	n    int
 }
 
-func (q *recency) at(i int) *placement { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
+func (q *recency) at(i int) *placement {
+	if i += q.head; i >= len(q.ring) {
+		i -= len(q.ring)
+	}
+	return &q.ring[i]
+}
 
 func (q *recency) pushNewest(p placement) {
 	q.n++
@@ -26,13 +31,17 @@ func (q *recency) pushNewest(p placement) {
 }
 
 func (q *recency) pushOldest(p placement) {
-	q.head--
+	if q.head--; q.head < 0 {
+		q.head += len(q.ring)
+	}
 	q.n++
 	*q.at(0) = p
 }
 
 func (q *recency) popOldest() {
-	q.head++
+	if q.head++; q.head == len(q.ring) {
+		q.head = 0
+	}
 	q.n--
 }
 
@@ -50,7 +59,7 @@ func (q *recency) tidy(alive func(*placement) bool) {
 	q.n = kept
 	size := max(len(q.ring), 8)
 	for kept*4 > size*3 {
-		size *= 2
+		size += size / 4
 	}
 	for kept*8 < size && size > 8 {
 		size /= 2

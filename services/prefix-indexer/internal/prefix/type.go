@@ -191,10 +191,14 @@ func (t *Type) resolve(c *candidates, req *scorerv1.ScoreRequest) error {
 // rate fills in the answer.
 func (t *Type) rate(c *candidates, matched []uint32, total int, out *scorerv1.ScoreResponse) {
 	best, unknown := uint32(0), 0
-	for i, m := range matched {
+	for _, m := range matched {
 		best = max(best, m)
-		if c.stranger(i) {
-			unknown++
+	}
+	if c.listed {
+		for _, o := range c.ordinals {
+			if o == index.Unknown {
+				unknown++
+			}
 		}
 	}
 	if t.cfg.Matched != nil {
@@ -207,9 +211,7 @@ func (t *Type) rate(c *candidates, matched []uint32, total int, out *scorerv1.Sc
 	}
 	scores := scorer.Scores(out, len(matched))
 	if best > 0 {
-		for i, m := range matched {
-			scores[i] = float32(m) / float32(total)
-		}
+		share(scores, matched, total)
 	}
 	if unknown == 0 {
 		return
@@ -220,6 +222,18 @@ func (t *Type) rate(c *candidates, matched []uint32, total int, out *scorerv1.Sc
 		}
 	}
 	t.report(reason, unknown)
+}
+
+// share fills in which part of all blocks each candidate holds. Most hold as many as the
+// one before, so few are divided.
+func share(scores []float32, matched []uint32, total int) {
+	last, score := uint32(0), float32(0)
+	for i, m := range matched {
+		if m != last {
+			last, score = m, float32(m)/float32(total)
+		}
+		scores[i] = score
+	}
 }
 
 // stranger says whether nothing can be said about a candidate. One that is in a table
