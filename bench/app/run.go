@@ -21,6 +21,7 @@ func commands() []command {
 	return []command{
 		{"record", "measure the table of record, and compare placements of scorers", recordCommand},
 		{"extproc", "measure what an endpoint picker adds to Envoy", gatewayCommand},
+		{"scale", "measure what more routers, scorers and endpoints cost, and fit formulas to it", scaleCommand},
 		{"fleet", "run fake model servers", runFleet},
 		{"floor", "run an external processor that only echoes", runFloor},
 		{"nats", "run a NATS server", runNATS},

@@ -64,13 +64,13 @@ func runFloor(ctx context.Context, args []string, stdout io.Writer) error {
 	return nil
 }
 
-// runNATS runs a NATS server until ctx ends.
+// runNATS runs a NATS server, with monitoring pages, until ctx ends.
 func runNATS(ctx context.Context, args []string, stdout io.Writer) error {
 	fs := flag.NewFlagSet("bench nats", flag.ContinueOnError)
 	if err := parse(fs, args, stdout); err != nil {
 		return err
 	}
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true, MaxPayload: 1 << 20})
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, HTTPHost: "127.0.0.1", HTTPPort: server.RANDOM_PORT, NoSigs: true, NoLog: true, MaxPayload: 1 << 20})
 	if err != nil {
 		return fmt.Errorf("NATS server: %w", err)
 	}
@@ -81,6 +81,7 @@ func runNATS(ctx context.Context, args []string, stdout io.Writer) error {
 		return errors.New("the NATS server did not listen within 10 s")
 	}
 	run.Announce(ctx, stdout, "bench", "client", s.Addr().String())
+	run.Announce(ctx, stdout, "bench", "monitor", s.MonitorAddr().String())
 	<-ctx.Done()
 	return nil
 }

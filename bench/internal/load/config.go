@@ -12,6 +12,13 @@ import (
 // which may be nil.
 type Exchange func(ctx context.Context, request int) (after func() error, err error)
 
+// Spread asks several in turn.
+func Spread(all []Exchange) Exchange {
+	return func(ctx context.Context, request int) (func() error, error) {
+		return all[request%len(all)](ctx, request)
+	}
+}
+
 // Config is how requests are sent.
 type Config struct {
 	// Exchange makes a request. It is called from many goroutines. REQUIRED.

@@ -124,20 +124,22 @@ func TestPickersAreChecked(t *testing.T) {
 }
 
 func TestClosedLoop(t *testing.T) {
-	var under, most atomic.Int64
+	var under, most, asked atomic.Int64
 	r, err := Start(t.Context(), Config{Concurrency: 5, Exchange: func(context.Context, int) (func() error, error) {
 		n := under.Add(1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 		}
 		time.Sleep(time.Millisecond)
 		under.Add(-1)
+		asked.Add(1)
 		return nil, nil
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.Begin()
-	time.Sleep(50 * time.Millisecond)
+	begun := asked.Load()
+	await(t, &asked, begun+20)
 	got := r.End()
 	r.Stop()
 	if got.Completed == 0 || got.Completed != len(got.Latencies) || got.Failed != 0 || len(got.Lateness) != 0 {
@@ -148,11 +150,23 @@ func TestClosedLoop(t *testing.T) {
 	}
 }
 
+// await waits until more than n requests were asked.
+func await(t *testing.T, asked *atomic.Int64, n int64) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); asked.Load() <= n; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited a minute in vain until %d requests were made: there are %d", n, asked.Load())
+		}
+	}
+}
+
 // A target that stalls is seen to: what waits for it counts from when it should have begun.
 func TestOpenLoopCountsFromTheIntendedStart(t *testing.T) {
-	var once atomic.Bool
+	var asked atomic.Int64
+	begun := make(chan struct{})
 	r, err := Start(t.Context(), Config{Concurrency: 1, Rate: 2000, Seed: 1, Exchange: func(context.Context, int) (func() error, error) {
-		if once.CompareAndSwap(false, true) {
+		if asked.Add(1) == 1 {
+			<-begun
 			time.Sleep(100 * time.Millisecond)
 		}
 		return nil, nil
@@ -161,7 +175,8 @@ func TestOpenLoopCountsFromTheIntendedStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Begin()
-	time.Sleep(300 * time.Millisecond)
+	close(begun)
+	await(t, &asked, 300)
 	got := r.End()
 	r.Stop()
 	delayed := 0
@@ -176,8 +191,10 @@ func TestOpenLoopCountsFromTheIntendedStart(t *testing.T) {
 }
 
 func TestFailuresAreCountedAndNotTimed(t *testing.T) {
+	var asked atomic.Int64
 	r, err := Start(t.Context(), Config{Concurrency: 2, Exchange: func(_ context.Context, n int) (func() error, error) {
 		time.Sleep(time.Millisecond)
+		asked.Add(1)
 		if n%2 == 0 {
 			return nil, errors.New("broken")
 		}
@@ -187,7 +204,8 @@ func TestFailuresAreCountedAndNotTimed(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Begin()
-	time.Sleep(50 * time.Millisecond)
+	begun := asked.Load()
+	await(t, &asked, begun+20)
 	got := r.End()
 	r.Stop()
 	if got.Completed != 0 || got.Failed == 0 || got.Errors["broken"]+got.Errors["broken later"] != got.Failed {
@@ -220,6 +238,25 @@ func TestHTTPAnswersAreChecked(t *testing.T) {
 				t.Errorf("error %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+func TestSpread(t *testing.T) {
+	var asked [3]int
+	var all []Exchange
+	for i := range asked {
+		all = append(all, func(_ context.Context, n int) (func() error, error) {
+			asked[i] += n
+			return nil, nil
+		})
+	}
+	for n := range 6 {
+		if _, err := Spread(all)(context.Background(), n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if asked != [3]int{0 + 3, 1 + 4, 2 + 5} {
+		t.Errorf("the sums of the requests' numbers are %v", asked)
 	}
 }
 

@@ -41,6 +41,10 @@ type Config struct {
 	Endpoints []string
 	// Placement of the scorers. Default TCP.
 	Placement Placement
+	// Routers is how many there are. Default 1.
+	Routers int
+	// Replicas are the processes of each scorer, by the names of Scorers. Default 1 each.
+	Replicas map[string]int
 	// ScrapeInterval of the collector.
 	ScrapeInterval time.Duration
 	// Env is added to the environment of what is counted: GOGC=400, for example.
@@ -55,24 +59,27 @@ type Config struct {
 
 // Mesh is a running Pointsman.
 type Mesh struct {
-	// Router is its router.
-	Router *Process
+	// Router is its router, the first of Routers.
+	Router  *Process
+	Routers []*Process
 
 	cfg       Config
 	dir       string // of sockets
 	processes []*Process
-	nats      string
+	nats      *Process
+	targets   []string // of the scorers, as routers take them
 }
 
-// scorers are the services that routers ask, by name.
-var scorers = [...]string{"scorer-queue", "scorer-kv", "prefix-indexer"}
+// Scorers are the services that routers ask, by name.
+func Scorers() []string { return []string{"scorer-queue", "scorer-kv", "prefix-indexer"} }
 
-// New starts a mesh and waits until its router knows the load of every endpoint and
-// reaches every scorer.
+// New starts a mesh and waits until its routers know the load of every endpoint and
+// reach every replica of every scorer.
 func New(ctx context.Context, cfg Config) (_ *Mesh, err error) {
 	if cfg.Placement == "" {
 		cfg.Placement = TCP
 	}
+	cfg.Routers = max(1, cfg.Routers)
 	m := &Mesh{cfg: cfg}
 	if m.dir, err = os.MkdirTemp("", "pointsman-bench-"); err != nil {
 		return nil, fmt.Errorf("make a directory for sockets: %w", err)
@@ -82,18 +89,44 @@ func New(ctx context.Context, cfg Config) (_ *Mesh, err error) {
 			err = errors.Join(err, m.Close())
 		}
 	}()
-	nats, err := m.start(Command{Name: "nats", Counted: true, Path: cfg.Self, Args: []string{"nats"}, Env: slices.Concat(cfg.Env, cfg.ScorerEnv), Listeners: []string{"client"}})
+	m.nats, err = m.start(Command{Name: "nats", Counted: true, Path: cfg.Self, Args: []string{"nats"}, Env: slices.Concat(cfg.Env, cfg.ScorerEnv), Listeners: []string{"client", monitor}})
 	if err != nil {
 		return nil, err
 	}
-	m.nats = nats.Address("client")
 	if _, err = m.start(m.collector()); err != nil {
 		return nil, err
 	}
-	if m.Router, err = m.startRouter(); err != nil {
+	if err = m.startScorers(); err != nil {
 		return nil, err
 	}
-	return m, m.await(ctx)
+	for range cfg.Routers {
+		p, err := m.startRouter()
+		if err != nil {
+			return nil, err
+		}
+		m.Routers = append(m.Routers, p)
+	}
+	m.Router = m.Routers[0]
+	for _, r := range m.Routers {
+		if err = m.await(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// monitor is the listener of a NATS server's monitoring pages.
+const monitor = "monitor"
+
+// NATS is "host:port" at which clients reach the NATS server.
+func (m *Mesh) NATS() string { return m.nats.Address("client") }
+
+// replicas is how many processes a scorer has.
+func (m *Mesh) replicas(scorer string) int {
+	if m.cfg.Placement == Embedded {
+		return 1
+	}
+	return max(1, m.cfg.Replicas[scorer])
 }
 
 func (m *Mesh) start(c Command) (*Process, error) {
@@ -107,7 +140,7 @@ func (m *Mesh) start(c Command) (*Process, error) {
 
 // common are the settings of every service.
 func (m *Mesh) common() []string {
-	return []string{"--set", "nats.url=nats://" + m.nats, "--set", "admin.address=127.0.0.1:0", "--set", "log.level=warn"}
+	return []string{"--set", "nats.url=nats://" + m.NATS(), "--set", "admin.address=127.0.0.1:0", "--set", "log.level=warn"}
 }
 
 func (m *Mesh) collector() Command {
@@ -122,43 +155,52 @@ func (m *Mesh) collector() Command {
 	}
 }
 
-// startRouter starts the scorers, wherever they are to be, and the router.
-func (m *Mesh) startRouter() (*Process, error) {
-	router := filepath.Join(m.cfg.Binaries, "router")
-	var args, targets []string
+// startScorers starts the scorers, unless they are to be within the routers.
+func (m *Mesh) startScorers() error {
 	transport := "stream"
 	if m.cfg.Placement == Unary {
 		transport = "unary"
 	}
-	for _, name := range scorers {
+	for _, name := range Scorers() {
 		if m.cfg.Placement == Embedded {
-			targets = append(targets, fmt.Sprintf("{name: %s, target: embedded}", name))
+			m.targets = append(m.targets, fmt.Sprintf("{name: %s, target: embedded}", name))
 			continue
 		}
 		address := "127.0.0.1:0"
-		if m.cfg.Placement == Unix {
+		if m.cfg.Placement == Unix { // a socket is one replica
 			address = "unix://" + filepath.Join(m.dir, name+".sock")
 		}
-		p, err := m.start(Command{
-			Name: name, Counted: true, Path: filepath.Join(m.cfg.Binaries, name), Env: slices.Concat(m.cfg.Env, m.cfg.ScorerEnv), Listeners: []string{"admin", "grpc"},
-			Args: append(m.common(), "--set", "listen.grpc.address="+address),
-		})
-		if err != nil {
-			return nil, err
+		var where []string
+		for range m.replicas(name) {
+			p, err := m.start(Command{
+				Name: name, Counted: true, Path: filepath.Join(m.cfg.Binaries, name), Env: slices.Concat(m.cfg.Env, m.cfg.ScorerEnv), Listeners: []string{"admin", "grpc"},
+				Args: append(m.common(), "--set", "listen.grpc.address="+address),
+			})
+			if err != nil {
+				return err
+			}
+			where = append(where, p.Address("grpc"))
 		}
-		target := p.Address("grpc")
+		target := strings.Join(where, ",")
 		if m.cfg.Placement == Unix {
 			target = address
 		}
-		targets = append(targets, fmt.Sprintf("{name: %s, target: %q, transport: %s}", name, target, transport))
+		m.targets = append(m.targets, fmt.Sprintf("{name: %s, target: %q, transport: %s}", name, target, transport))
 	}
+	return nil
+}
+
+// startRouter starts a router that asks the scorers.
+func (m *Mesh) startRouter() (*Process, error) {
+	router := filepath.Join(m.cfg.Binaries, "router")
+	var args []string
 	if m.cfg.Placement == Embedded {
 		router, args = filepath.Join(m.cfg.Binaries, "pointsman"), []string{"serve"}
 	}
 	args = append(args, m.common()...)
 	args = append(args, "--set", "listen.http.address=127.0.0.1:0", "--set", "listen.grpc.address=127.0.0.1:0",
 		"--set", "listen.extProc.address=127.0.0.1:0", "--set", "listen.extProc.healthAddress=", "--set", "listen.extProc.secureServing=false",
-		"--set", "scorers=["+strings.Join(targets, ", ")+"]")
+		"--set", "scorers=["+strings.Join(m.targets, ", ")+"]")
 	for _, s := range m.cfg.RouterSets {
 		args = append(args, "--set", s)
 	}
@@ -168,9 +210,10 @@ func (m *Mesh) startRouter() (*Process, error) {
 	return m.start(Command{Name: "router", Counted: true, Path: router, Args: args, Env: m.cfg.Env, Listeners: []string{"admin", "grpc", "http", "extProc"}})
 }
 
-// await waits until the router knows the load of every endpoint and reaches every scorer.
-func (m *Mesh) await(ctx context.Context) error {
-	conn, err := grpc.NewClient(m.Router.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
+// await waits until a router knows the load of every endpoint and reaches every replica
+// of every scorer.
+func (m *Mesh) await(ctx context.Context, router *Process) error {
+	conn, err := grpc.NewClient(router.Address("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithNoProxy())
 	if err != nil {
 		return fmt.Errorf("dial the router: %w", err)
 	}
@@ -187,7 +230,7 @@ func (m *Mesh) await(ctx context.Context) error {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	return fmt.Errorf("the mesh is not ready after %v: %s; the router wrote: %s", readyPatience, missing, m.Router.stderr.String())
+	return fmt.Errorf("the mesh is not ready after %v: %s; the router wrote: %s", readyPatience, missing, router.stderr.String())
 }
 
 // missing says what the router still lacks; empty if nothing.
@@ -212,24 +255,35 @@ func (m *Mesh) missing(ctx context.Context, c routerv1.RouterServiceClient) stri
 		return err.Error()
 	}
 	for _, sc := range s.GetScorers() {
-		ready := false
+		ready := 0
 		for _, r := range sc.GetReplicas() {
-			ready = ready || r.GetReady()
+			if r.GetReady() {
+				ready++
+			}
 		}
-		if !ready {
-			return fmt.Sprintf("scorer %s is not reached: %s", sc.GetName(), sc.GetLastError())
+		if want := m.replicas(sc.GetName()); ready < want {
+			return fmt.Sprintf("of scorer %s %d of %d replicas are reached: %s", sc.GetName(), ready, want, sc.GetLastError())
 		}
 	}
 	return ""
 }
 
-// Subject is the mesh as it is measured.
+// Subject is the mesh as it is measured. Replicas are parts of one name.
 func (m *Mesh) Subject(name string) Subject {
 	s := Subject{Name: name, Address: m.Router.Address("extProc"), Endpoints: m.cfg.Endpoints}
 	for _, p := range m.processes {
-		s.Parts = append(s.Parts, Part{Name: p.Name, Counted: p.Counted, PID: p.PID(), Admin: p.Address("admin")})
+		s.Parts = append(s.Parts, Part{Name: p.Name, Counted: p.Counted, PID: p.PID(), Admin: p.Address("admin"), Monitor: p.Address(monitor)})
 	}
 	return s
+}
+
+// ExtProc is where each router is asked.
+func (m *Mesh) ExtProc() []string {
+	all := make([]string, len(m.Routers))
+	for i, r := range m.Routers {
+		all[i] = r.Address("extProc")
+	}
+	return all
 }
 
 // Close ends all processes, the router first.

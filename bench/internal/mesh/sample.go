@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pointsman/pointsman/bench/internal/procstat"
+	"github.com/pointsman/pointsman/bench/internal/traffic"
 )
 
 // Subject is an endpoint picker under measurement: where it is asked, and which
@@ -34,6 +35,8 @@ type Part struct {
 	PID int
 	// Admin is "host:port" of its metrics page; empty if there is none.
 	Admin string
+	// Monitor is "host:port" of a NATS server's monitoring pages; empty for all else.
+	Monitor string
 }
 
 // Sample is what a part had used at one time.
@@ -45,6 +48,16 @@ type Sample struct {
 	// Calls are the calls of scorers that a router made or skipped, and Answered those
 	// that were answered in time.
 	Calls, Answered float64
+	// Traffic is what a NATS server has taken and given; zero for all else.
+	Traffic traffic.Server
+}
+
+// Minus is what was used since an earlier sample. Memory is that of now.
+func (s Sample) Minus(before Sample) Sample {
+	return Sample{
+		Usage: s.Usage.Minus(before.Usage), Allocations: s.Allocations - before.Allocations, Collections: s.Collections - before.Collections,
+		Calls: s.Calls - before.Calls, Answered: s.Answered - before.Answered, Traffic: s.Traffic.Minus(before.Traffic),
+	}
 }
 
 // Sample reads what every part has used so far, in the order of Parts. Pages are read
@@ -65,6 +78,12 @@ func (s *Subject) Sample(ctx context.Context, first bool) ([]Sample, error) {
 		}
 	}
 	for i, p := range s.Parts {
+		if p.Monitor != "" {
+			var err error
+			if all[i].Traffic, err = traffic.Read(ctx, p.Monitor); err != nil {
+				return nil, fmt.Errorf("%s of %s: %w", p.Name, s.Name, err)
+			}
+		}
 		if p.Admin == "" {
 			continue
 		}

@@ -115,7 +115,7 @@ func (g *gateway) compare(ctx context.Context, fronts []front, fleet *mesh.Fleet
 		for i := range fronts {
 			f := &fronts[i]
 			client := load.NewClient(f.url, 256, g.bodies[size], fleet.Addresses())
-			one, err := measure(ctx, &f.subject, load.Config{Exchange: client.Exchange, Rate: g.cfg.Rate, Seed: uint64(n)}, window{g.cfg.WarmUp, g.cfg.OpenWindow}, []int{fleet.PID()})
+			one, err := measured(ctx, &f.subject, load.Config{Exchange: client.Exchange, Rate: g.cfg.Rate, Seed: uint64(n)}, window{g.cfg.WarmUp, g.cfg.OpenWindow}, []int{fleet.PID()})
 			client.Close()
 			if err != nil {
 				return err

@@ -189,7 +189,7 @@ func (r *run) round(ctx context.Context, c *subjectCase, seed uint64, busy []int
 	} else {
 		cfg.Concurrency = c.streams
 	}
-	one, err = measure(ctx, &c.subject, cfg, w, busy)
+	one, err = measured(ctx, &c.subject, cfg, w, busy)
 	if err == nil && r.cfg.Profiles != "" && int(seed) == r.cfg.Rounds-1 && c.placement != "" {
 		err = r.profile(ctx, c, cfg)
 	}

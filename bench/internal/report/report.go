@@ -62,15 +62,19 @@ func (r *Report) Find(is func(*Row) bool) *Row {
 }
 
 // Write writes name.md and name.json into a directory.
-func (r *Report) Write(dir, name string) error {
+func (r *Report) Write(dir, name string) error { return WriteFiles(dir, name, r, r.Markdown()) }
+
+// WriteFiles writes results, as JSON and as Markdown, into name.json and name.md of a
+// directory, which is made if it is not there.
+func WriteFiles(dir, name string, results any, markdown string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("write results: %w", err)
 	}
-	b, err := json.MarshalIndent(r, "", " ")
+	b, err := json.MarshalIndent(results, "", " ")
 	if err != nil {
 		return fmt.Errorf("write results: %w", err)
 	}
-	for file, text := range map[string][]byte{name + ".json": append(b, '\n'), name + ".md": []byte(r.Markdown())} {
+	for file, text := range map[string][]byte{name + ".json": append(b, '\n'), name + ".md": []byte(markdown)} {
 		if err := os.WriteFile(filepath.Join(dir, file), text, 0o644); err != nil { //nolint:gosec // for everybody to read
 			return fmt.Errorf("write results: %w", err)
 		}
