@@ -25,14 +25,16 @@ func checkAnswer(out *scorerv1.ScoreResponse, n int) error {
 	if out.GetAbstainedOnAll() && len(scores) > 0 {
 		return internal("scores: %d although abstained_on_all is set", len(scores))
 	}
-	next := 0 // abstention that comes next
-	for i, s := range scores {
-		if next < len(abstained) && int(abstained[next]) == i {
-			next++
-			continue
-		}
-		if !ratio(s) {
-			return internal("scores[%d]: %v, want 0 to 1", i, s)
+	if !ratios(scores) {
+		next := 0 // abstention that comes next
+		for i, s := range scores {
+			if next < len(abstained) && int(abstained[next]) == i {
+				next++
+				continue
+			}
+			if !ratio(s) {
+				return internal("scores[%d]: %v, want 0 to 1", i, s)
+			}
 		}
 	}
 	for i, a := range abstained {

@@ -13,33 +13,40 @@ import (
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
 )
 
-// answer handles one call. taught is nil for a unary call. req is changed if the
-// table it refers to is resolved here; out must be empty. A non-nil error is an
-// *Error.
-func (s *Server) answer(ctx context.Context, req *scorerv1.ScoreRequest, out *scorerv1.ScoreResponse, taught *tables) error {
+// answer handles one call and returns what has answered it, nil if nothing does. taught is
+// nil for a unary call. req is changed if the table it refers to is resolved here; out must
+// be empty. A non-nil error is an *Error.
+func (s *Server) answer(ctx context.Context, req *scorerv1.ScoreRequest, out *scorerv1.ScoreResponse, taught *tables) (*served, error) {
 	var began time.Time
 	if s.cfg.Observe != nil {
 		began = time.Now()
 	}
-	name := ""
 	sv, err := s.lookup(req.GetScorerType())
 	if err == nil {
-		name = sv.name
 		err = s.score(ctx, sv, req, out, taught)
 	}
 	if err != nil {
 		err = contract(err)
 	}
-	if s.cfg.Observe != nil {
-		o := Observation{Type: name, Stream: taught != nil, Took: time.Since(began)}
-		if err != nil {
-			o.Code = contract(err).Code
-		} else {
-			o.Abstained = abstainedAll(out)
-		}
-		s.cfg.Observe(o)
+	s.observe(sv, out, err, began, taught != nil)
+	return sv, err
+}
+
+// observe tells of a call that was answered.
+func (s *Server) observe(sv *served, out *scorerv1.ScoreResponse, err error, began time.Time, stream bool) {
+	if s.cfg.Observe == nil {
+		return
 	}
-	return err
+	o := Observation{Stream: stream, Took: time.Since(began)}
+	if sv != nil {
+		o.Type = sv.name
+	}
+	if err != nil {
+		o.Code = contract(err).Code
+	} else {
+		o.Abstained = abstainedAll(out)
+	}
+	s.cfg.Observe(o)
 }
 
 func (s *Server) score(ctx context.Context, sv *served, req *scorerv1.ScoreRequest, out *scorerv1.ScoreResponse, taught *tables) error {

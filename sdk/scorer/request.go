@@ -1,6 +1,8 @@
 package scorer
 
 import (
+	"math"
+
 	scorerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/scorer/v1"
 )
 
@@ -95,6 +97,18 @@ func checkReference(t *scorerv1.TableReference) error {
 
 // ratio reports whether v is in 0..1; NaN is not.
 func ratio(v float32) bool { return v >= 0 && v <= 1 }
+
+// ratios reports whether all values are in 0..1; it may say no to −0. Bits of such values
+// are at most those of 1, and all others show in the highest bit, either of the value or of
+// its distance to 1.
+func ratios(values []float32) bool {
+	one, outside := math.Float32bits(1), uint32(0)
+	for _, v := range values {
+		bits := math.Float32bits(v)
+		outside |= bits | (one - bits)
+	}
+	return outside>>31 == 0
+}
 
 // candidateCount is how many scores are wanted; -1 if only the Type knows, which
 // has resolved a whole table.

@@ -36,6 +36,7 @@ type served struct {
 	typ        Type
 	name       string
 	follows    bool
+	ignores    bool // the request that is to be routed
 	parameters parameters
 }
 
@@ -86,6 +87,8 @@ func NewServer(name, version string, capabilities []scorerv1.Capability, types [
 func (s *Server) add(t Type, info *scorerv1.ScorerType) error {
 	follower, ok := t.(TableFollower)
 	sv := &served{typ: t, name: info.GetName(), follows: ok && follower.FollowsTables()}
+	ignorer, ok := t.(RequestIgnorer)
+	sv.ignores = ok && ignorer.IgnoresRequest()
 	sv.parameters = parameters{typ: t, name: sv.name, needs: info.GetDefaultNeeds(), limit: s.cfg.ParameterCacheSize}
 	s.info.Types = append(s.info.Types, info)
 	var faults []error
@@ -172,7 +175,7 @@ func (s *Server) ValidateParameters(_ context.Context, req *scorerv1.ValidatePar
 // Score implements the contract.
 func (s *Server) Score(ctx context.Context, req *scorerv1.ScoreRequest) (*scorerv1.ScoreResponse, error) {
 	out := &scorerv1.ScoreResponse{}
-	if err := s.answer(ctx, req, out, nil); err != nil {
+	if _, err := s.answer(ctx, req, out, nil); err != nil {
 		return nil, err
 	}
 	return out, nil

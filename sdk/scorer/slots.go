@@ -15,6 +15,7 @@ type slot struct {
 	response scorerv1.ScoreResponse
 	failed   scorerv1.StreamAnswer_Error
 	status   scorerv1.Status
+	served   *served // what response is of
 }
 
 // slots are the answers of one batch. They are used again after it is sent: gRPC
@@ -58,6 +59,17 @@ func (s *slots) reset() {
 func (n *slot) fail(e *Error) {
 	n.status.Code, n.status.Message, n.status.Reason = int32(e.Code), e.Message, e.Reason
 	n.answer.Result = &n.failed
+}
+
+// repeat makes it the same answer as another of its message, by referring to that if the
+// router accepts it. It returns about how many bytes that takes.
+func (n *slot) repeat(other *slot, refer bool) int {
+	if refer {
+		n.answer.Result, n.answer.SameAsCallId = nil, other.answer.CallId
+		return 16
+	}
+	n.answer.Result = &other.ok
+	return other.size()
 }
 
 // size is about how many bytes the answer takes on the wire.

@@ -32,6 +32,8 @@ type session struct {
 	tables tables
 	slots  slots
 	bytes  int // of answers that are not sent yet, about
+	recent recent
+	same   bool // the router accepts answers that refer to others
 
 	mu   sync.Mutex // held while a batch is handled
 	over bool       // no further batch is to be begun
@@ -109,6 +111,8 @@ func (se *session) handle(batch *scorerv1.ScoreStreamRequest, received time.Time
 			return err
 		}
 	}
+	se.same = se.same || batch.GetAcceptsSameAnswers()
+	defer se.recent.forget() // what it knows is a part of the batch
 	calls := batch.GetCalls()
 	contexts := make([]callContext, len(calls))
 	unsent := received
@@ -137,7 +141,8 @@ func (se *session) handle(batch *scorerv1.ScoreStreamRequest, received time.Time
 // answer puts the answer of one call into the batch to be sent.
 func (se *session) answer(ctx *callContext, c *scorerv1.StreamCall, now time.Time) {
 	slot := se.slots.next()
-	slot.answer.CallId = c.GetCallId()
+	slot.answer.CallId, slot.answer.SameAsCallId = c.GetCallId(), 0
+	req := c.GetRequest()
 	var err error
 	switch {
 	case c.GetTimeoutUs() == 0:
@@ -145,7 +150,16 @@ func (se *session) answer(ctx *callContext, c *scorerv1.StreamCall, now time.Tim
 	case !now.Before(ctx.deadline):
 		err = context.DeadlineExceeded
 	default:
-		err = se.server.answer(ctx, c.GetRequest(), &slot.response, &se.tables)
+		if before := se.recent.find(req); before != nil {
+			se.server.observe(before.slot.served, &before.slot.response, nil, now, true)
+			se.bytes += slot.repeat(before.slot, se.same)
+			return
+		}
+		asked := question(req) // which changes while it is answered
+		slot.served, err = se.server.answer(ctx, req, &slot.response, &se.tables)
+		if err == nil && slot.served.ignores {
+			se.recent.note(asked, slot)
+		}
 	}
 	ctx.end()
 	if err != nil {
@@ -161,6 +175,7 @@ func (se *session) send() error {
 		return nil
 	}
 	err := se.stream.Send(se.slots.batch())
+	se.recent.forget() // answers refer to those in the same message
 	se.slots.reset()
 	se.bytes = 0
 	return err

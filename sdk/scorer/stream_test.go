@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -301,9 +302,10 @@ func TestACallWhoseTimeIsOverIsNotBegun(t *testing.T) {
 
 func TestACallKnowsItsTimeAndTrace(t *testing.T) {
 	typ := newStub("a")
+	var given atomic.Int64 // the time of the call, in µs
 	typ.score = func(ctx context.Context, _ any, req *scorerv1.ScoreRequest, out *scorerv1.ScoreResponse) error {
 		out.Explanations = []*scorerv1.Explanation{{Text: "trace " + Traceparent(ctx)}}
-		if d, ok := ctx.Deadline(); !ok || time.Until(d) > 30*time.Millisecond {
+		if d, ok := ctx.Deadline(); !ok || time.Until(d).Microseconds() > given.Load() {
 			t.Errorf("deadline %v, %t", d, ok)
 		}
 		switch req.GetRequest().GetModel() {
@@ -321,10 +323,14 @@ func TestACallKnowsItsTimeAndTrace(t *testing.T) {
 	}
 	r := connect(t, dial(t, newServer(t, typ)))
 	for i, model := range []string{"wait", "poll", ""} {
+		given.Store(30_000)
+		if model == "" {
+			given.Store(60_000_000)
+		}
 		req := listed("a", "x")
 		req.Request.Model, req.Explain = model, true
 		id := uint64(i + 1)
-		r.send(&scorerv1.ScoreStreamRequest{Calls: []*scorerv1.StreamCall{{CallId: id, TimeoutUs: 30_000, Request: req, Traceparent: "00-x-y-01"}}})
+		r.send(&scorerv1.ScoreStreamRequest{Calls: []*scorerv1.StreamCall{{CallId: id, TimeoutUs: uint32(given.Load()), Request: req, Traceparent: "00-x-y-01"}}})
 		a := r.receive(id)[id]
 		if model == "" {
 			if got := a.GetResponse().GetExplanations()[0].GetText(); got != "trace 00-x-y-01" {

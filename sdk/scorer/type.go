@@ -44,6 +44,13 @@ type TableFollower interface {
 	FollowsTables() bool
 }
 
+// RequestIgnorer is implemented by a Type whose answers do not depend on the request that
+// is to be routed, but on parameters, candidates, pending picks and what the type knows. Calls
+// of one batch that have those in common are then answered by one Score.
+type RequestIgnorer interface {
+	IgnoresRequest() bool
+}
+
 // ParameterTeller is implemented by a Type that tells what parameters come to, so that
 // configurations can be shown with nothing left out.
 type ParameterTeller interface {

@@ -1,14 +1,10 @@
 package roster
 
-import (
-	"sync"
-	"sync/atomic"
-)
+import "sync"
 
 // account counts what was sent to one endpoint. Counts are read without a lock.
 type account struct {
-	inFlight, inFlightTokens atomic.Int64
-	credit, creditTokens     atomic.Int64
+	slot
 
 	mu       sync.Mutex
 	uncaught []*pick // credited picks, oldest first
@@ -24,23 +20,23 @@ type pick struct {
 
 func (a *account) add(tokens, at int64, credited bool) *pick {
 	p := &pick{account: a, at: at, tokens: tokens, credited: credited}
-	a.inFlight.Add(1)
-	a.inFlightTokens.Add(tokens)
+	a.inFlight().Add(1)
+	a.inFlightTokens().Add(tokens)
 	if !credited {
 		return p
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.uncaught = append(a.uncaught, p)
-	a.credit.Add(1)
-	a.creditTokens.Add(tokens)
+	a.credit().Add(1)
+	a.creditTokens().Add(tokens)
 	return p
 }
 
 func (p *pick) end() {
 	a := p.account
-	a.inFlight.Add(-1)
-	a.inFlightTokens.Add(-p.tokens)
+	a.inFlight().Add(-1)
+	a.inFlightTokens().Add(-p.tokens)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !p.credited {
@@ -57,7 +53,7 @@ func (p *pick) end() {
 
 // settle ends the credit of the picks that a scrape must have seen.
 func (a *account) settle(saw func(at int64) bool) {
-	if a.credit.Load() == 0 {
+	if a.credit().Load() == 0 {
 		return
 	}
 	a.mu.Lock()
@@ -76,6 +72,6 @@ func (a *account) settle(saw func(at int64) bool) {
 
 func (a *account) uncredit(p *pick) {
 	p.credited = false
-	a.credit.Add(-1)
-	a.creditTokens.Add(-p.tokens)
+	a.credit().Add(-1)
+	a.creditTokens().Add(-p.tokens)
 }

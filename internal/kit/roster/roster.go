@@ -50,6 +50,7 @@ type Roster struct {
 
 	mu     sync.Mutex // guards what follows
 	states map[ID]*state
+	slots  slots
 	held   []heldTable // newest last
 	loads  uint64      // generation: grows with every change of a state
 
@@ -69,6 +70,7 @@ type state struct {
 type heldTable struct {
 	table    *Table
 	states   []*state // in table order
+	live     []slot   // their counts
 	snapshot *Snapshot
 	loads    uint64 // generation the snapshot was made of
 }
@@ -138,9 +140,10 @@ func (r *Roster) SetTable(t *Table) {
 	if len(r.held) == heldTables {
 		r.held = slices.Delete(r.held, 0, 1)
 	}
-	h := heldTable{table: t, states: make([]*state, t.Len())}
+	h := heldTable{table: t, states: make([]*state, t.Len()), live: make([]slot, t.Len())}
 	for i := range t.Endpoints {
 		h.states[i] = r.stateOf(t.Endpoints[i].ID)
+		h.live[i] = h.states[i].account.slot
 	}
 	r.held = append(r.held, h)
 	r.forget()
@@ -155,7 +158,7 @@ func (r *Roster) SetTable(t *Table) {
 // forget drops the states of endpoints that are in no table held and have no picks.
 func (r *Roster) forget() {
 	for id, s := range r.states {
-		if s.account.inFlight.Load() != 0 {
+		if s.account.inFlight().Load() != 0 {
 			continue
 		}
 		if !slices.ContainsFunc(r.held, func(h heldTable) bool { _, in := h.table.positions[id]; return in }) {
@@ -167,7 +170,7 @@ func (r *Roster) forget() {
 func (r *Roster) stateOf(id ID) *state {
 	s := r.states[id]
 	if s == nil {
-		s = &state{waiting: Unknown, running: Unknown, kv: Unknown, observedAt: Never}
+		s = &state{account: account{slot: r.slots.next()}, waiting: Unknown, running: Unknown, kv: Unknown, observedAt: Never}
 		r.states[ID(strings.Clone(string(id)))] = s // which may be a part of a message
 	}
 	return s
@@ -187,11 +190,11 @@ func (r *Roster) view(h heldTable) *Snapshot {
 	t, n := h.table, h.table.Len()
 	s := &Snapshot{
 		Table: t, Waiting: make([]int32, n), Running: make([]int32, n), KV: make([]float32, n), ObservedAt: make([]int64, n),
-		Adapters: make([]*Adapters, n), accounts: make([]*account, n), staleness: int64(r.cfg.StalenessLimit),
+		Adapters: make([]*Adapters, n), live: h.live, staleness: int64(r.cfg.StalenessLimit),
 	}
 	for i, st := range h.states {
 		s.Waiting[i], s.Running[i], s.KV[i] = st.waiting, st.running, st.kv
-		s.ObservedAt[i], s.Adapters[i], s.accounts[i] = st.observedAt, st.adapters, &st.account
+		s.ObservedAt[i], s.Adapters[i] = st.observedAt, st.adapters
 	}
 	return s
 }

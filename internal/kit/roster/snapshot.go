@@ -38,7 +38,7 @@ type Snapshot struct {
 	// Adapters are nil where the page tells of none.
 	Adapters []*Adapters
 
-	accounts  []*account
+	live      []slot
 	staleness int64
 }
 
@@ -47,17 +47,33 @@ func (s *Snapshot) Len() int { return len(s.Table.Endpoints) }
 
 // InFlight returns the picks on the endpoint that have not ended, of all routers
 // known. It is live: it changes under the snapshot.
-func (s *Snapshot) InFlight(pos int) int64 { return s.accounts[pos].inFlight.Load() }
+func (s *Snapshot) InFlight(pos int) int64 { return s.live[pos].inFlight().Load() }
+
+// InFlightOf is InFlight of each of the positions; into has their length.
+func (s *Snapshot) InFlightOf(positions []int32, into []int64) {
+	into = into[:len(positions)]
+	for i, pos := range positions {
+		into[i] = s.live[pos].inFlight().Load()
+	}
+}
 
 // InFlightTokens returns the uncached prompt tokens of those picks. It is live.
-func (s *Snapshot) InFlightTokens(pos int) int64 { return s.accounts[pos].inFlightTokens.Load() }
+func (s *Snapshot) InFlightTokens(pos int) int64 { return s.live[pos].inFlightTokens().Load() }
+
+// Credited is the first result of Credit, for those who need no more.
+func (s *Snapshot) Credited(pos int) int64 { return s.live[pos].credit().Load() }
+
+// CreditedTokens is the second result of Credit, for those who need no more.
+func (s *Snapshot) CreditedTokens(pos int) int64 { return s.live[pos].creditTokens().Load() }
 
 // Credit returns the picks that the endpoint's figures cannot include yet, and
 // their uncached prompt tokens. It is live.
 func (s *Snapshot) Credit(pos int) (requests, uncachedTokens int64) {
-	a := s.accounts[pos]
-	return a.credit.Load(), a.creditTokens.Load()
+	return s.Credited(pos), s.CreditedTokens(pos)
 }
+
+// FreshSince returns the ObservedAt from which on figures are Fresh at now.
+func (s *Snapshot) FreshSince(now int64) int64 { return max(now-s.staleness, Never+1) }
 
 // Fresh says whether the endpoint's figures were read and are younger than the
 // staleness limit. now is on the roster's clock.

@@ -22,6 +22,11 @@ const (
 
 	// bufferBytes of reading and writing per connection: a batch of score calls or two chunks of a body.
 	bufferBytes = 64 << 10
+
+	// streamWindow and connectionWindow are how many bytes a peer may send before they are read, of a stream and of all
+	// together. Without a word gRPC finds that out for itself, by a ping in answer to nearly everything that comes.
+	streamWindow     = 512 << 10
+	connectionWindow = 2 << 20
 )
 
 // everyAddress balances over all addresses a name resolves to; with one address it is that one.
@@ -61,6 +66,8 @@ func Dial(target string, cfg ClientConfig) (*grpc.ClientConn, error) {
 		grpc.WithIdleTimeout(0), // the first request after a quiet night should not wait for a handshake
 		grpc.WithReadBufferSize(bufferBytes),
 		grpc.WithWriteBufferSize(bufferBytes),
+		grpc.WithInitialWindowSize(streamWindow),
+		grpc.WithInitialConnWindowSize(connectionWindow),
 		grpc.WithDefaultCallOptions(
 			grpc.MaxCallRecvMsgSize(cfg.MaxMessageBytes),
 			grpc.MaxCallSendMsgSize(cfg.MaxMessageBytes),

@@ -16,6 +16,9 @@
 //   - dead peers are noticed by TCP within 30 s, and by HTTP/2 pings only as often as any gRPC server allows, so that
 //     nobody answers ENHANCE_YOUR_CALM.
 //
+// Both have windows of fixed size, 512 KiB for a stream and 2 MiB for a connection: left to itself, gRPC looks for the size
+// by pings, one for nearly everything that comes.
+//
 // It does not count, time or trace calls: otelgrpc on each call costs more CPU than a scorer's work (90 µs), so callers
 // record what they need. It has no reflection service and no retries.
 package rpc

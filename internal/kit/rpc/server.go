@@ -59,6 +59,8 @@ func (s *Server) options(cfg ServerConfig) ([]grpc.ServerOption, error) {
 		grpc.MaxSendMsgSize(cfg.MaxMessageBytes),
 		grpc.ReadBufferSize(bufferBytes),
 		grpc.WriteBufferSize(bufferBytes),
+		grpc.InitialWindowSize(streamWindow),
+		grpc.InitialConnWindowSize(connectionWindow),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		// A client that is gone without a word is found out in 80 s, and its streams end.
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Minute, Timeout: 20 * time.Second}),

@@ -60,6 +60,9 @@ func (c TLSConfig) ValidateClient() error {
 	if c.RequireClientCert {
 		errs = append(errs, errors.New("tls.requireClientCert: is for servers; a client presents certFile and keyFile"))
 	}
+	if c.InsecureSkipVerify && len(c.PeerNames) > 0 {
+		errs = append(errs, errors.New("tls.insecureSkipVerify: must be false, because peerNames says who the server may be, and whoever signs its own certificate may write any name into it"))
+	}
 	return errors.Join(errs...)
 }
 

@@ -322,6 +322,9 @@ func TestPeerNames(t *testing.T) {
 			}
 		})
 	}
+	if err := (rpc.TLSConfig{InsecureSkipVerify: true, PeerNames: []string{self}}).ValidateClient(); err == nil || !strings.HasPrefix(err.Error(), "tls.insecureSkipVerify: ") {
+		t.Errorf("names in certificates that are not verified: %v", err)
+	}
 	if err := (rpc.TLSConfig{CertFile: "a", KeyFile: "b", CAFile: "c", PeerNames: []string{self}}).ValidateServer(); err == nil {
 		t.Error("a server that names clients but does not ask for certificates is accepted")
 	}

@@ -112,7 +112,7 @@ func start(t *testing.T) *running {
 			}
 		case err := <-done:
 			t.Fatalf("the service ended: %v", err)
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("the service does not listen")
 		}
 	}

@@ -48,13 +48,12 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		}
 		return mem.BufferSlice{mem.SliceBuffer(b)}, nil
 	}
-	pool := mem.DefaultBufferPool()
-	b := pool.Get(size)
-	if err := encode(m, (*b)[:size]); err != nil {
-		pool.Put(b)
+	b := shared.Get(size)
+	if err := encode(m, *b); err != nil {
+		shared.Put(b)
 		return nil, err
 	}
-	return mem.BufferSlice{mem.NewBuffer(b, pool)}, nil
+	return mem.BufferSlice{mem.NewBuffer(b, shared)}, nil
 }
 
 func encode(m generated, b []byte) error {
@@ -79,7 +78,7 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	} else {
 		proto.Reset(m)
 	}
-	b := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	b := data.MaterializeToBuffer(shared)
 	defer b.Free()
 	if err := m.UnmarshalVT(b.ReadOnlyData()); err != nil {
 		return fmt.Errorf("decode %s: %w", m.ProtoReflect().Descriptor().FullName(), err)

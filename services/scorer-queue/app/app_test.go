@@ -62,7 +62,7 @@ func start(t *testing.T) *service {
 			}
 			t.Cleanup(func() { conn.Close() })
 			s.client, s.health = scorerv1.NewScorerServiceClient(conn), healthv1.NewHealthClient(conn)
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("the service does not listen")
 		}
 	}

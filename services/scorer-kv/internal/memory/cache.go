@@ -26,9 +26,9 @@ type Cache struct {
 // cacheColumns is what is known of the candidates of one call, in columns.
 type cacheColumns struct {
 	candidates
-	usage    []float32 // negative: not known
-	tokens   []int64   // uncached prompt tokens sent since
-	ages     []time.Duration
+	usage    []float32       // negative: not known
+	tokens   []int64         // uncached prompt tokens sent since
+	ages     []time.Duration // of candidates by reference for explanations alone
 	rated    []bool
 	applied  uint64
 	verdicts abstentions
@@ -50,6 +50,9 @@ func (t *Cache) Info() *scorerv1.ScorerType { return t.info }
 
 // FollowsTables implements scorer.TableFollower.
 func (t *Cache) FollowsTables() bool { return true }
+
+// IgnoresRequest implements scorer.RequestIgnorer.
+func (t *Cache) IgnoresRequest() bool { return true }
 
 // Parse implements scorer.Type. There are no parameters.
 func (t *Cache) Parse(parametersJSON []byte) (any, *scorerv1.InputNeeds, []*scorerv1.ParameterFault) {
@@ -78,7 +81,7 @@ func (t *Cache) Score(_ context.Context, _ any, req *scorerv1.ScoreRequest, out 
 		c.applied = t.cfg.Roster.AppliedSequence(p.GetRouterId())
 	}
 	out.AppliedOutcomeSequence = c.applied
-	t.fill(c)
+	t.fill(c, req.GetExplain())
 	c.addPending(req.GetPending())
 	t.rate(c, out)
 	if req.GetExplain() {
@@ -88,7 +91,7 @@ func (t *Cache) Score(_ context.Context, _ any, req *scorerv1.ScoreRequest, out 
 }
 
 // fill notes what is known of each candidate.
-func (t *Cache) fill(c *cacheColumns) {
+func (t *Cache) fill(c *cacheColumns, explain bool) {
 	n := len(c.at)
 	c.usage = slices.Grow(c.usage[:0], n)[:n]
 	c.tokens = slices.Grow(c.tokens[:0], n)[:n]
@@ -96,8 +99,11 @@ func (t *Cache) fill(c *cacheColumns) {
 	c.rated = slices.Grow(c.rated[:0], n)[:n]
 	c.verdicts = abstentions{}
 	if c.listed == nil {
-		for i, pos := range c.at {
-			c.fillKnown(i, int(pos))
+		c.fillAll()
+		if explain {
+			for i, pos := range c.at {
+				c.ages[i] = c.snapshot.Age(int(pos), c.now)
+			}
 		}
 		return
 	}
@@ -111,6 +117,26 @@ func (t *Cache) fill(c *cacheColumns) {
 			c.rated[i] = c.verdicts.judge(false, false, -1)
 		}
 	}
+}
+
+// fillAll notes what the roster knows of candidates that are all in the table, but for
+// their ages.
+func (c *cacheColumns) fillAll() {
+	s, v := c.snapshot, &c.verdicts
+	usage, tokens, rated := c.usage[:len(c.at)], c.tokens[:len(c.at)], c.rated[:len(c.at)]
+	fresh, oldest := s.FreshSince(c.now), c.now
+	for i, pos := range c.at {
+		usage[i], tokens[i], rated[i] = s.KV[pos], s.CreditedTokens(int(pos)), false
+		switch observed := s.ObservedAt[pos]; {
+		case !(usage[i] >= 0):
+			v.unknown++
+		case observed < fresh:
+			v.stale++
+		default:
+			rated[i], oldest = true, min(oldest, observed)
+		}
+	}
+	v.oldest = time.Duration(c.now - oldest)
 }
 
 // fillKnown notes what the roster knows.

@@ -29,6 +29,9 @@ type candidates struct {
 	at []int32
 	// listed is nil for candidates by reference to a table.
 	listed []*scorerv1.Candidate
+
+	all  []int32 // 0, 1, 2 and so on, for requests about a whole table
+	some []int32 // room for at
 }
 
 // resolve fills in the candidates of a request.
@@ -37,37 +40,42 @@ func (c *candidates) resolve(r *roster.Roster, req *scorerv1.ScoreRequest) error
 	ref := req.GetTable()
 	if ref == nil {
 		c.snapshot, c.listed = r.Snapshot(), req.GetListed().GetCandidates()
-		c.at = slices.Grow(c.at[:0], len(c.listed))
+		c.some = slices.Grow(c.some[:0], len(c.listed))
 		for _, l := range c.listed {
 			at := int32(-1)
 			if pos, ok := c.snapshot.Table.Position(roster.ID(l.GetEndpointId())); ok {
 				at = int32(pos)
 			}
-			c.at = append(c.at, at)
+			c.some = append(c.some, at)
 		}
+		c.at = c.some
 		return nil
 	}
 	var ok bool
 	if c.snapshot, ok = r.SnapshotOf(ref.GetTableDigest()); !ok {
 		return scorer.TableNotHeld(ref.GetTableDigest())
 	}
-	c.listed, c.at = nil, c.at[:0]
+	c.listed = nil
+	if len(ref.GetPositions()) == 0 {
+		for i := len(c.all); i < c.snapshot.Len(); i++ {
+			c.all = append(c.all, int32(i))
+		}
+		c.at = c.all[:c.snapshot.Len()]
+		return nil
+	}
+	c.some = c.some[:0]
 	for _, p := range ref.GetPositions() {
 		if int(p) >= c.snapshot.Len() {
 			return scorer.InvalidRequest("table.positions: %d is not in the table, which has %d endpoints", p, c.snapshot.Len())
 		}
-		c.at = append(c.at, int32(p))
+		c.some = append(c.some, int32(p))
 	}
-	if len(c.at) == 0 {
-		for i := range c.snapshot.Len() {
-			c.at = append(c.at, int32(i))
-		}
-	}
+	c.at = c.some
 	return nil
 }
 
 // release lets go of what belongs to the request.
-func (c *candidates) release() { c.snapshot, c.listed = nil, nil }
+func (c *candidates) release() { c.snapshot, c.listed, c.at = nil, nil, nil }
 
 // load returns the load that came with a candidate; nil if none did.
 func (c *candidates) load(i int) *scorerv1.EndpointLoad {

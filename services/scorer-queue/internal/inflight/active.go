@@ -67,6 +67,8 @@ func (active) rate(instance any, counts []int64, _ *scorerv1.InferenceRequest, s
 	return float32(float64(most) / s.busy)
 }
 
+func (active) byRequest() bool { return false }
+
 // words are as in "3 requests in flight".
 func (active) words(instance any, count int64) string {
 	text := plural(count, "request") + " in flight"

@@ -56,6 +56,8 @@ func (tokens) rate(instance any, counts []int64, req *scorerv1.InferenceRequest,
 	return 0
 }
 
+func (tokens) byRequest() bool { return true }
+
 // words are as in "5000 uncached prompt tokens in flight of 4194304".
 func (tokens) words(instance any, count int64) string {
 	return fmt.Sprintf("%s in flight of %d", plural(count, "uncached prompt token"), instance.(int64))

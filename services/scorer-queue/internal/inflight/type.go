@@ -37,6 +37,8 @@ type rating interface {
 	// is one at least, and returns how many requests like this one make a point, 0 if
 	// that cannot be said.
 	rate(instance any, counts []int64, req *scorerv1.InferenceRequest, scores []float32) (requestsPerPoint float32)
+	// byRequest says whether rate looks at the request.
+	byRequest() bool
 	// words says where the score of a known count comes from.
 	words(instance any, count int64) string
 }
@@ -54,6 +56,9 @@ func (t *Type) Info() *scorerv1.ScorerType { return t.info }
 
 // FollowsTables implements scorer.TableFollower.
 func (t *Type) FollowsTables() bool { return true }
+
+// IgnoresRequest implements scorer.RequestIgnorer.
+func (t *Type) IgnoresRequest() bool { return !t.rating.byRequest() }
 
 // Parse implements scorer.Type.
 func (t *Type) Parse(parametersJSON []byte) (any, *scorerv1.InputNeeds, []*scorerv1.ParameterFault) {

@@ -13,10 +13,10 @@ import (
 // columns is what is known of the candidates of one call: entry i of each column is
 // candidate i. It is used again for other calls.
 type columns struct {
-	scraped  []int64 // contrast.Unknown: not known
-	credited []int64 // picks that the scrape cannot have seen
-	expected []int64 // the sum; contrast.Unknown: abstain
-	ages     []time.Duration
+	scraped  []int64         // contrast.Unknown: not known
+	credited []int64         // picks that the scrape cannot have seen
+	expected []int64         // the sum; contrast.Unknown: abstain
+	ages     []time.Duration // empty unless explanations are asked for
 
 	least, most int64 // of what is expected; set by comparison
 
@@ -30,7 +30,7 @@ func (c *columns) reset(n int) {
 	c.scraped = slices.Grow(c.scraped[:0], n)[:n]
 	c.credited = slices.Grow(c.credited[:0], n)[:n]
 	c.expected = slices.Grow(c.expected[:0], n)[:n]
-	c.ages = slices.Grow(c.ages[:0], n)[:n]
+	c.ages = c.ages[:0]
 	c.oldest, c.unknown, c.stale, c.applied = 0, 0, 0, 0
 }
 
@@ -68,7 +68,8 @@ func (c *columns) reason() scorerv1.AbstainReason {
 
 // set notes one candidate. A negative age is: never read.
 func (c *columns) set(i int, scraped, credited int64, age time.Duration, fresh bool) {
-	c.scraped[i], c.credited[i], c.ages[i] = scraped, credited, age
+	c.scraped[i], c.credited[i] = scraped, credited
+	c.ages = append(c.ages, age)
 	switch {
 	case scraped < 0:
 		c.expected[i] = contrast.Unknown
@@ -105,17 +106,46 @@ func (t *Type) fill(c *columns, req *scorerv1.ScoreRequest) error {
 	// twice for this one call, rather than not at all.
 	pending := req.GetPending()
 	c.applied = t.cfg.Roster.AppliedSequence(pending.GetRouterId())
-	now, column := t.cfg.Roster.Now(), t.figure.column(snapshot)
-	for i := range n {
-		pos := i
-		if len(positions) > 0 {
-			pos = int(positions[i])
+	now := t.cfg.Roster.Now()
+	c.known(snapshot, t.figure.column(snapshot), positions, now)
+	if req.GetExplain() {
+		for i := range n {
+			c.ages = append(c.ages, snapshot.Age(at(positions, i), now))
 		}
-		credited, _ := snapshot.Credit(pos)
-		c.set(i, int64(column[pos]), credited, snapshot.Age(pos, now), snapshot.Fresh(pos, now))
 	}
 	c.addPending(pending, positions)
 	return nil
+}
+
+// at returns the table position of candidate i; no positions are all of the table.
+func at(positions []uint32, i int) int {
+	if len(positions) > 0 {
+		return int(positions[i])
+	}
+	return i
+}
+
+// known notes what the roster knows of the candidates. It is set for many at once, but for
+// their ages.
+func (c *columns) known(s *roster.Snapshot, figures []int32, positions []uint32, now int64) {
+	credited, scraped, expected := c.credited, c.scraped[:len(c.credited)], c.expected[:len(c.credited)]
+	fresh, oldest := s.FreshSince(now), now
+	for i := range credited {
+		pos := at(positions, i)
+		figure, credit := int64(figures[pos]), s.Credited(pos)
+		scraped[i], credited[i], expected[i] = figure, credit, figure+credit
+		switch observed := s.ObservedAt[pos]; {
+		case figure < 0:
+			expected[i] = contrast.Unknown
+			c.unknown++
+		case observed < fresh:
+			expected[i] = contrast.Unknown
+			c.stale++
+		default:
+			oldest = min(oldest, observed)
+		}
+	}
+	c.oldest = time.Duration(now - oldest)
 }
 
 // addPending counts the asking router's picks that are not in the credits yet.

@@ -85,6 +85,9 @@ func (t *Type) Info() *scorerv1.ScorerType { return t.info }
 // FollowsTables implements scorer.TableFollower.
 func (t *Type) FollowsTables() bool { return true }
 
+// IgnoresRequest implements scorer.RequestIgnorer.
+func (t *Type) IgnoresRequest() bool { return true }
+
 // Parse implements scorer.Type.
 func (t *Type) Parse(parametersJSON []byte) (any, *scorerv1.InputNeeds, []*scorerv1.ParameterFault) {
 	instance, read := t.rating.parse(parametersJSON)

@@ -56,7 +56,8 @@ type RouterServiceClient interface {
 	ListEndpoints(ctx context.Context, in *ListEndpointsRequest, opts ...grpc.CallOption) (*ListEndpointsResponse, error)
 	// ListScorers shows the scorer services, their types and health.
 	ListScorers(ctx context.Context, in *ListScorersRequest, opts ...grpc.CallOption) (*ListScorersResponse, error)
-	// WatchDecisions streams decisions as they are made. A watcher that is too slow
+	// WatchDecisions streams decisions as they are made: all those that come after the
+	// stream's headers, which are sent at once. A watcher that is too slow
 	// loses decisions; WatchDecisionsResponse.dropped_count says how many.
 	WatchDecisions(ctx context.Context, in *WatchDecisionsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchDecisionsResponse], error)
 	// GetConfigStatus shows the routing configuration in use, and why a newer one was
@@ -188,7 +189,8 @@ type RouterServiceServer interface {
 	ListEndpoints(context.Context, *ListEndpointsRequest) (*ListEndpointsResponse, error)
 	// ListScorers shows the scorer services, their types and health.
 	ListScorers(context.Context, *ListScorersRequest) (*ListScorersResponse, error)
-	// WatchDecisions streams decisions as they are made. A watcher that is too slow
+	// WatchDecisions streams decisions as they are made: all those that come after the
+	// stream's headers, which are sent at once. A watcher that is too slow
 	// loses decisions; WatchDecisionsResponse.dropped_count says how many.
 	WatchDecisions(*WatchDecisionsRequest, grpc.ServerStreamingServer[WatchDecisionsResponse]) error
 	// GetConfigStatus shows the routing configuration in use, and why a newer one was

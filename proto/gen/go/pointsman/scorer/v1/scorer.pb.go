@@ -1805,8 +1805,11 @@ type ScoreStreamRequest struct {
 	Calls []*StreamCall `protobuf:"bytes,4,rep,name=calls,proto3" json:"calls,omitempty"`
 	// Calls whose answers nobody waits for any more.
 	CancelledCallIds []uint64 `protobuf:"varint,5,rep,packed,name=cancelled_call_ids,json=cancelledCallIds,proto3" json:"cancelled_call_ids,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// The router understands StreamAnswer.same_as_call_id. Holds for the stream from the
+	// message on in which it is set.
+	AcceptsSameAnswers bool `protobuf:"varint,6,opt,name=accepts_same_answers,json=acceptsSameAnswers,proto3" json:"accepts_same_answers,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *ScoreStreamRequest) Reset() {
@@ -1872,6 +1875,13 @@ func (x *ScoreStreamRequest) GetCancelledCallIds() []uint64 {
 		return x.CancelledCallIds
 	}
 	return nil
+}
+
+func (x *ScoreStreamRequest) GetAcceptsSameAnswers() bool {
+	if x != nil {
+		return x.AcceptsSameAnswers
+	}
+	return false
 }
 
 // StreamCall is one Score call on a stream.
@@ -1999,13 +2009,18 @@ type StreamAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// REQUIRED. StreamCall.call_id.
 	CallId uint64 `protobuf:"varint,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// REQUIRED. What came of it.
+	// REQUIRED, unless same_as_call_id is set. What came of it.
 	//
 	// Types that are valid to be assigned to Result:
 	//
 	//	*StreamAnswer_Response
 	//	*StreamAnswer_Error
-	Result        isStreamAnswer_Result `protobuf_oneof:"result"`
+	Result isStreamAnswer_Result `protobuf_oneof:"result"`
+	// In place of a result: the response is that to another call, of which the answer is
+	// before this one in the same message and has a response of its own. OPTIONAL, and only
+	// for a router that accepts it. It saves scorers whose answers do not depend on the
+	// request from saying the same for every call of a batch.
+	SameAsCallId  uint64 `protobuf:"varint,4,opt,name=same_as_call_id,json=sameAsCallId,proto3" json:"same_as_call_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2070,6 +2085,13 @@ func (x *StreamAnswer) GetError() *Status {
 		}
 	}
 	return nil
+}
+
+func (x *StreamAnswer) GetSameAsCallId() uint64 {
+	if x != nil {
+		return x.SameAsCallId
+	}
+	return 0
 }
 
 type isStreamAnswer_Result interface {
@@ -2965,13 +2987,14 @@ const file_pointsman_scorer_v1_scorer_proto_rawDesc = "" +
 	"\x12requests_per_point\x18\t \x01(\x02R\x10requestsPerPoint\"J\n" +
 	"\vExplanation\x12'\n" +
 	"\x0fcandidate_index\x18\x01 \x01(\rR\x0ecandidateIndex\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\x88\x02\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xba\x02\n" +
 	"\x12ScoreStreamRequest\x12\x1b\n" +
 	"\trouter_id\x18\x01 \x01(\tR\brouterId\x128\n" +
 	"\x06tables\x18\x02 \x03(\v2 .pointsman.scorer.v1.TaughtTableR\x06tables\x126\n" +
 	"\x05loads\x18\x03 \x03(\v2 .pointsman.scorer.v1.TaughtLoadsR\x05loads\x125\n" +
 	"\x05calls\x18\x04 \x03(\v2\x1f.pointsman.scorer.v1.StreamCallR\x05calls\x12,\n" +
-	"\x12cancelled_call_ids\x18\x05 \x03(\x04R\x10cancelledCallIds\"\xa3\x01\n" +
+	"\x12cancelled_call_ids\x18\x05 \x03(\x04R\x10cancelledCallIds\x120\n" +
+	"\x14accepts_same_answers\x18\x06 \x01(\bR\x12acceptsSameAnswers\"\xa3\x01\n" +
 	"\n" +
 	"StreamCall\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\x04R\x06callId\x12\x1d\n" +
@@ -2980,11 +3003,12 @@ const file_pointsman_scorer_v1_scorer_proto_rawDesc = "" +
 	"\arequest\x18\x03 \x01(\v2!.pointsman.scorer.v1.ScoreRequestR\arequest\x12 \n" +
 	"\vtraceparent\x18\x04 \x01(\tR\vtraceparent\"R\n" +
 	"\x13ScoreStreamResponse\x12;\n" +
-	"\aanswers\x18\x01 \x03(\v2!.pointsman.scorer.v1.StreamAnswerR\aanswers\"\xa8\x01\n" +
+	"\aanswers\x18\x01 \x03(\v2!.pointsman.scorer.v1.StreamAnswerR\aanswers\"\xcf\x01\n" +
 	"\fStreamAnswer\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\x04R\x06callId\x12@\n" +
 	"\bresponse\x18\x02 \x01(\v2\".pointsman.scorer.v1.ScoreResponseH\x00R\bresponse\x123\n" +
-	"\x05error\x18\x03 \x01(\v2\x1b.pointsman.scorer.v1.StatusH\x00R\x05errorB\b\n" +
+	"\x05error\x18\x03 \x01(\v2\x1b.pointsman.scorer.v1.StatusH\x00R\x05error\x12%\n" +
+	"\x0fsame_as_call_id\x18\x04 \x01(\x04R\fsameAsCallIdB\b\n" +
 	"\x06result\"N\n" +
 	"\x06Status\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +

@@ -1449,6 +1449,16 @@ func (m *ScoreStreamRequest) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.AcceptsSameAnswers {
+		i--
+		if m.AcceptsSameAnswers {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x30
+	}
 	if len(m.CancelledCallIds) > 0 {
 		var pksize2 int
 		for _, num := range m.CancelledCallIds {
@@ -1658,6 +1668,11 @@ func (m *StreamAnswer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 			return 0, err
 		}
 		i -= size
+	}
+	if m.SameAsCallId != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.SameAsCallId))
+		i--
+		dAtA[i] = 0x20
 	}
 	if m.CallId != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.CallId))
@@ -3338,6 +3353,9 @@ func (m *ScoreStreamRequest) SizeVT() (n int) {
 		}
 		n += 1 + protohelpers.SizeOfVarint(uint64(l)) + l
 	}
+	if m.AcceptsSameAnswers {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -3393,6 +3411,9 @@ func (m *StreamAnswer) SizeVT() (n int) {
 	}
 	if vtmsg, ok := m.Result.(interface{ SizeVT() int }); ok {
 		n += vtmsg.SizeVT()
+	}
+	if m.SameAsCallId != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.SameAsCallId))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -7650,6 +7671,26 @@ func (m *ScoreStreamRequest) UnmarshalVT(dAtA []byte) error {
 			} else {
 				return fmt.Errorf("proto: wrong wireType = %d for field CancelledCallIds", wireType)
 			}
+		case 6:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field AcceptsSameAnswers", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.AcceptsSameAnswers = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -8051,6 +8092,25 @@ func (m *StreamAnswer) UnmarshalVT(dAtA []byte) error {
 				m.Result = &StreamAnswer_Error{Error: v}
 			}
 			iNdEx = postIndex
+		case 4:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field SameAsCallId", wireType)
+			}
+			m.SameAsCallId = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.SameAsCallId |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
