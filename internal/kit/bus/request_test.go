@@ -84,7 +84,7 @@ func TestRequestManyReturnsWhatItHasWhenTimeIsUp(t *testing.T) {
 	url := kittest.NATS(t)
 	collector(t, url, "one")
 	asker := newProcess(t, url, "p", "asker").start(t)
-	as, err := RequestMany(within(t, quiet), asker.Bus, GetState, newStateQuestion(), newState, time.Hour)
+	as, err := RequestMany(within(t, 2*time.Second), asker.Bus, GetState, newStateQuestion(), newState, time.Hour)
 	if err != nil || len(as) != 1 {
 		t.Errorf("RequestMany = %v, %v, want the one answer", as, err)
 	}

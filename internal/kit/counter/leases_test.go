@@ -313,3 +313,40 @@ func TestConfig(t *testing.T) {
 		}
 	}
 }
+
+// busy is a store during whose every answer one more request is placed.
+type busy struct {
+	Store
+	leases  *Leases
+	renewed atomic.Int64
+}
+
+func (b *busy) Adjust(ctx context.Context, t Token, d []Delta) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := b.Store.Adjust(ctx, t, d)
+	b.leases.Adopt("a")
+	return n, err
+}
+
+func (b *busy) Renew(ctx context.Context, t Token) ([]string, error) {
+	b.renewed.Add(1)
+	return b.Store.Renew(ctx, t)
+}
+
+// A router that always has something to tell renews its leases all the same, or the others
+// would take it for dead.
+func TestLeasesAreRenewedHoweverMuchThereIsToTell(t *testing.T) {
+	b := &busy{Store: NewMemory(time.Hour, time.Now).Router("r")}
+	l, err := New(Config{TTL: conf.Duration(time.Second)}, b, "r", telemetry.Discard())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.leases = l
+	l.Enable(true)
+	begin(t, l.Part())
+	kittest.Eventually(t, "the leases to be in step", l.InStep)
+	l.Adopt("a")
+	kittest.Eventually(t, "the leases to be renewed", func() bool { return b.renewed.Load() >= 3 })
+}

@@ -11,6 +11,9 @@ import (
 const (
 	// mostChanges bounds one Adjust, so that it holds nobody up.
 	mostChanges = 128
+	// mostTold is how many of them follow one another before it is looked whether something
+	// else is due: while requests end faster than the store answers, there is always one more.
+	mostTold = 8
 	// mostTaken is how many changes a reservation takes along.
 	mostTaken = 16
 	// rewriteGap is between two attempts to write all counts.
@@ -89,11 +92,16 @@ func (u *upkeep) turn(ctx context.Context) time.Duration {
 		u.rewriteAt = time.Now().Add(jitter(u.cfg.rewriteEvery()))
 		u.renewAt = time.Now().Add(jitter(u.cfg.renewEvery()))
 	}
-	for u.tell(ctx) {
+	more := true
+	for n := 0; more && n < mostTold; n++ {
+		more = u.tell(ctx)
 	}
-	if !now.Before(u.renewAt) {
+	if now = time.Now(); !now.Before(u.renewAt) {
 		u.renewAt = now.Add(jitter(u.cfg.renewEvery()))
 		u.renew(ctx)
+	}
+	if more {
+		return 0
 	}
 	return max(min(time.Until(u.renewAt), time.Until(u.rewriteAt)), time.Millisecond)
 }

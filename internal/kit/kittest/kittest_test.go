@@ -67,11 +67,42 @@ func TestEventuallyWaits(t *testing.T) {
 }
 
 func TestFreePortIsFree(t *testing.T) {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", kittest.FreePort(t)))
-	if err != nil {
-		t.Fatal(err)
+	for range 2 { // and stays so
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", kittest.FreePort(t)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
 	}
-	l.Close()
+}
+
+// A port is given out once, and again when the test that has it has ended.
+func TestFreePortsAreStrangers(t *testing.T) {
+	given := make(map[int]bool)
+	t.Run("a test", func(t *testing.T) {
+		for range 500 {
+			port := kittest.FreePort(t)
+			if given[port] {
+				t.Fatalf("port %d was given out twice", port)
+			}
+			given[port] = true
+			if _, err := net.ListenPacket("udp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+				t.Fatalf("another process could be given port %d", port)
+			}
+		}
+	})
+	kept := 0
+	for port := range given {
+		claim, err := net.ListenPacket("udp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			kept++
+			continue
+		}
+		_ = claim.Close()
+	}
+	if kept > 50 { // a few may be others' by now
+		t.Errorf("%d of %d ports are kept although the test has ended", kept, len(given))
+	}
 }
 
 func roundTrip(t *testing.T, url string) {

@@ -2,9 +2,7 @@ package kittest
 
 import (
 	"fmt"
-	"net"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 )
@@ -35,10 +33,9 @@ func StartNATS(t testing.TB, port int, tweaks ...func(*server.Options)) *NATSHan
 	t.Helper()
 	h := &NATSHandle{t: t, port: port, dir: t.TempDir(), tweaks: tweaks}
 	if h.port == 0 {
-		h.port = server.RANDOM_PORT
+		h.port = FreePort(t) // nobody takes it while the server is stopped
 	}
 	h.start()
-	h.port = h.server.Addr().(*net.TCPAddr).Port
 	h.URL = fmt.Sprintf("nats://127.0.0.1:%d", h.port)
 	t.Cleanup(h.Stop)
 	return h
@@ -90,10 +87,10 @@ func (h *NATSHandle) start() {
 	}
 	// Start returns once the accept loops run in the background.
 	s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(patience) {
 		s.Shutdown()
 		s.WaitForShutdown()
-		h.t.Fatalf("the NATS server on port %d accepts no connection after 10 s", h.port)
+		h.t.Fatalf("the NATS server on port %d accepts no connection after %v", h.port, patience)
 	}
 	h.server = s
 }

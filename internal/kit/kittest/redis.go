@@ -132,7 +132,7 @@ func (h *RedisHandle) start() {
 		_ = c.Wait() // it is killed
 		close(done)
 	}(h.cmd, h.done)
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		c, err := net.DialTimeout("tcp", h.Address, time.Second)
 		if err == nil {
 			_ = c.Close()

@@ -7,6 +7,9 @@
 // nobody. So [Fit] takes processors away while the process does not use them and gives
 // them back within a tenth of a second once it does.
 //
+// All that there are is what there were at the start: a container's limit that is changed
+// while it runs counts from its next start on.
+//
 // It does nothing where GOMAXPROCS is set: the operator has decided. It belongs to a
 // process, not to a service, so package run starts it.
 package processors

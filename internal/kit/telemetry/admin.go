@@ -77,6 +77,7 @@ func (t *Telemetry) listen(ctx context.Context, stdout io.Writer) (func(context.
 		ReadHeaderTimeout: 5 * time.Second,
 		ErrorLog:          slog.NewLogLogger(t.Log.Handler(), slog.LevelDebug),
 	}
+	shutdown := run.Shutdown(server)
 	run.Announce(ctx, stdout, t.service, "admin", run.Address(l))
 	return func(ctx context.Context) error {
 		var failure error
@@ -92,7 +93,7 @@ func (t *Telemetry) listen(ctx context.Context, stdout io.Writer) (func(context.
 		}
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), adminGrace)
 		defer cancel()
-		if server.Shutdown(grace) != nil {
+		if shutdown(grace) != nil {
 			_ = server.Close() // nothing is left to be told
 		}
 		<-served

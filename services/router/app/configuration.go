@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -134,12 +135,18 @@ func (c *configuration) status() *routerv1.GetConfigStatusResponse {
 	defer c.mu.Unlock()
 	s := &routerv1.GetConfigStatusResponse{RouterId: c.routerID, Source: c.origin.source, LoadCount: c.loads, Reload: c.origin.words()}
 	if c.inUse != nil {
-		s.LoadTime, s.EffectiveText, s.Warnings = timestamppb.New(c.loadedAt), string(c.inUse.Effective), notices(c.inUse.Warnings)
+		s.LoadTime, s.EffectiveText, s.Warnings = timestamppb.New(c.loadedAt), string(c.inUse.Effective), notices(stillTrue(c.inUse.Warnings))
 	}
 	if !c.refusedAt.IsZero() {
 		s.LastRefused = &routerv1.RefusedConfig{RefuseTime: timestamppb.New(c.refusedAt), Faults: notices(c.refusal)}
 	}
 	return s
+}
+
+// stillTrue leaves out the warnings that do not hold any more, such as those about scorers
+// that have been reached since.
+func stillTrue(warnings []epconfig.Notice) []epconfig.Notice {
+	return slices.DeleteFunc(slices.Clone(warnings), func(n epconfig.Notice) bool { return n.Over != nil && n.Over() })
 }
 
 // part loads the configuration and follows what it came from. It comes after the

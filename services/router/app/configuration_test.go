@@ -38,6 +38,37 @@ func (anyScorer) Resolve(_, typ string, _ []byte) (string, any, bool, []string, 
 	return "scorer-queue", nil, false, nil, nil
 }
 
+// farScorer serves queue-scorer and warns until it is reached.
+type farScorer struct {
+	anyScorer
+	reached *atomic.Bool
+}
+
+func (f farScorer) Resolve(string, string, []byte) (string, any, bool, []string, error) {
+	return "scorer-queue", f, false, []string{"not reachable"}, nil
+}
+
+func (f farScorer) Over(string) bool { return f.reached.Load() }
+
+// A warning about a scorer that could not be reached is shown until it is.
+func TestWarningsThatEnd(t *testing.T) {
+	r := newRig(t, origin{source: "epp.yaml", text: numbered(1), file: "epp.yaml", reload: true})
+	var reached atomic.Bool
+	r.load = func(source string, text []byte) (*epconfig.Loaded, error) {
+		return epconfig.Load(source, text, epconfig.Deps{Scorers: farScorer{reached: &reached}})
+	}
+	if err := r.begin(); err != nil {
+		t.Fatal(err)
+	}
+	if w := r.status().GetWarnings(); len(w) != 1 || w[0].GetMessage() != "not reachable" || w[0].GetPath() != "plugins[1]" {
+		t.Errorf("warnings %v", w)
+	}
+	reached.Store(true)
+	if w := r.status().GetWarnings(); len(w) != 0 {
+		t.Errorf("warnings %v", w)
+	}
+}
+
 // lengthScorer serves context-length-aware, which filters in the router besides.
 type lengthScorer struct{ anyScorer }
 
@@ -290,6 +321,11 @@ func (reservation) FirstToken()              {}
 func (reservation) Move(*roster.Endpoint)    {}
 func (reservation) Finish(bool, route.Usage) {}
 
+// keeper has decisions keep their totals.
+type keeper struct{}
+
+func (keeper) Decided(d *route.Decision) { d.Keep() }
+
 // whole says whether a decision was made by one configuration from beginning to end.
 func whole(d *route.Decision) error {
 	if d.Err != nil || len(d.Results) != 1 {
@@ -310,7 +346,7 @@ func whole(d *route.Decision) error {
 // 1,000 reloads under load: no decision fails, and none is made by two configurations.
 func TestThousandReloadsUnderLoad(t *testing.T) {
 	f := &fan{}
-	s, err := route.NewScheduler(route.Deps{Roster: routetest.Roster(t, routetest.Pod{}, routetest.Pod{Waiting: 1}), Fan: f, Ledger: ledger{}})
+	s, err := route.NewScheduler(route.Deps{Roster: routetest.Roster(t, routetest.Pod{}, routetest.Pod{Waiting: 1}), Fan: f, Ledger: ledger{}, Observer: keeper{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,6 +113,13 @@ func (r *registrar) RegisterService(d *grpc.ServiceDesc, _ any) { r.process = d.
 // and its answer. It returns how many messages the router sent.
 func picking(t testing.TB, n, size int) func() int {
 	t.Helper()
+	_, pick := pickingRouter(t, n, size)
+	return pick
+}
+
+// pickingRouter is picking, with the router.
+func pickingRouter(t testing.TB, n, size int) (*router, func() int) {
+	t.Helper()
 	o, err := parse([]string{"--set", "listen.extProc.secureServing=false"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +145,7 @@ func picking(t testing.TB, n, size int) func() int {
 	var reg registrar
 	r.extProc.Register(&reg)
 	p := &playing{ctx: context.Background(), in: chatExchange(t, size)}
-	return func() int {
+	return r, func() int {
 		p.next, p.sent = 0, 0
 		if err := reg.process(nil, p); err != nil {
 			t.Fatal(err)
@@ -189,7 +196,7 @@ func chatExchange(t testing.TB, size int) []mem.BufferSlice {
 // chat of 8 KB: reading it, hashing it, asking three scorers, picking, reserving, counting,
 // answering, and watching the answer. What NATS, the scorers' transport and gRPC take comes
 // on top.
-const pickBudget = 40
+const pickBudget = 24
 
 // TestPickAllocations keeps a pick cheap. It counts, and measures no time.
 func TestPickAllocations(t *testing.T) {
@@ -202,6 +209,25 @@ func TestPickAllocations(t *testing.T) {
 			t.Errorf("%v allocations with %d endpoints, want at most %d", got, n, pickBudget)
 		} else {
 			t.Logf("%v allocations with %d endpoints", got, n)
+		}
+	}
+}
+
+// Whoever watches decisions with candidates gets them whole, although they go by the columns
+// of others else.
+func TestWatchedDecisionsAreWhole(t *testing.T) {
+	const n = 20
+	r, pick := pickingRouter(t, n, 1<<10)
+	pick()
+	entries, stop := r.decisions.Watch(0, true)
+	defer stop()
+	for range 3 {
+		pick()
+	}
+	for range 3 {
+		res := (<-entries).Full.Results[0]
+		if len(res.Totals) != n || len(res.InFlight) != n || len(res.Scores) != 3 || len(res.Scores[0].Values) != n {
+			t.Errorf("%d totals, %d in flight, scores %+v", len(res.Totals), len(res.InFlight), res.Scores)
 		}
 	}
 }

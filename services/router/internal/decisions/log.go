@@ -58,6 +58,7 @@ func (l *Log) Decided(d *route.Decision) {
 	for w := range l.watchers {
 		e := Entry{Summary: s, Dropped: w.dropped}
 		if w.full {
+			d.Keep()
 			e.Full = stripped(d)
 		}
 		select {

@@ -51,7 +51,11 @@ func decided(t *testing.T, id string) *route.Decision {
 }
 
 func TestSummaryKeepsWhatDecided(t *testing.T) {
-	got := Summarise(decided(t, "r1"))
+	d := decided(t, "r1")
+	got := Summarise(d)
+	if &got.Fallbacks[0] == &d.Fallbacks[0] {
+		t.Error("it keeps an array of the decision, and so all of it")
+	}
 	if got.Endpoint.ID != "c" || len(got.Fallbacks) != 1 || got.Endpoints != 3 || got.RequestID != "r1" {
 		t.Errorf("summary %+v", got)
 	}

@@ -1,6 +1,7 @@
 package decisions
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -78,18 +79,38 @@ type Scorer struct {
 	PickedScore float32
 }
 
+// How much a usual decision has at most.
+const usualScorers, usualFallbacks = 3, 3
+
+// usual is a Summary and what that of a usual decision refers to, in one allocation. It
+// shares no array with the decision, of which it would keep all alive.
+type usual struct {
+	summary   Summary
+	profiles  [1]Profile
+	scorers   [usualScorers]Scorer
+	picked    [1]*roster.Endpoint
+	fallbacks [usualFallbacks]*roster.Endpoint
+}
+
 // Summarise keeps what outlives the request.
 func Summarise(d *route.Decision) *Summary {
-	s := &Summary{
+	u := &usual{}
+	s := &u.summary
+	*s = Summary{
 		RequestID: d.Request.ID, Model: d.Request.Model, ClientModel: d.Request.ClientModel, Admission: d.Admission, Path: shown(d.Request.Path), PromptTokens: d.Request.PromptTokens,
-		Endpoints: d.Snapshot.Len(), Time: d.Time, Elapsed: d.Elapsed, Endpoint: d.Endpoint, Fallbacks: d.Fallbacks, DryRun: d.DryRun,
-		Profiles: make([]Profile, len(d.Results)),
+		Endpoints: d.Snapshot.Len(), Time: d.Time, Elapsed: d.Elapsed, Endpoint: d.Endpoint, Fallbacks: append(u.fallbacks[:0], d.Fallbacks...), DryRun: d.DryRun,
+		Profiles: slices.Grow(u.profiles[:0], len(d.Results))[:len(d.Results)],
 	}
 	if d.Err != nil {
 		s.Err = d.Err.Error()
 	}
 	for i, r := range d.Results {
-		s.Profiles[i] = summariseProfile(d, r)
+		var scorers []Scorer
+		var picked []*roster.Endpoint
+		if i == 0 {
+			scorers, picked = u.scorers[:0], u.picked[:0]
+		}
+		s.Profiles[i] = summariseProfile(d, r, scorers, picked)
 	}
 	s.plan(d)
 	return s
@@ -124,15 +145,21 @@ func shown(path string) string {
 	return strings.ToValidUTF8(path, "\uFFFD")
 }
 
-func summariseProfile(d *route.Decision, r *route.ProfileResult) Profile {
-	p := Profile{Name: r.Profile.Name, Picker: r.Profile.Picker.Name(), TieBreak: r.TieBreak, Corrected: r.Corrected, LeastLoad: r.LeastLoad, Scorers: make([]Scorer, len(r.Profile.Scorers))}
+// summariseProfile keeps what a profile said, in the room given for its scorers and picks as
+// far as that goes.
+func summariseProfile(d *route.Decision, r *route.ProfileResult, scorers []Scorer, picked []*roster.Endpoint) Profile {
+	n := len(r.Profile.Scorers)
+	p := Profile{
+		Name: r.Profile.Name, Picker: r.Profile.Picker.Name(), TieBreak: r.TieBreak, Corrected: r.Corrected, LeastLoad: r.LeastLoad,
+		Scorers: slices.Grow(scorers, n)[:n],
+	}
 	if r.Err != nil {
 		p.Err = r.Err.Error()
 	}
 	best := -1
 	if len(r.Ranked) > 0 {
 		best = int(r.Ranked[0])
-		p.Total = r.Totals[best]
+		p.Total, p.Picked = r.Totals[best], picked
 		for _, i := range r.Ranked[:min(len(r.Ranked), r.Profile.Picker.Max())] {
 			p.Picked = append(p.Picked, &d.Snapshot.Table.Endpoints[r.Candidates[i]])
 		}

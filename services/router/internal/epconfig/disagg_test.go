@@ -1,6 +1,7 @@
 package epconfig
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -89,7 +90,12 @@ func TestDisaggregationRows(t *testing.T) {
 		{"C19 prefill-first and a decider for encode", staged(with("{stageOrder: prefill-first, deciders: {encode: always-disagg-multimodal-decider}}")) + "- {name: encode, plugins: [{pluginRef: queue-scorer, weight: 1}]}\n", want{warnings: unused("always-disagg-pd-decider")}},
 		{"prefill-first and a decider for prefill", staged(with("{stageOrder: prefill-first, deciders: {prefill: always-disagg-pd-decider}}")), want{errs: []string{"deciders.prefill: has nothing to decide with stageOrder prefill-first"}}},
 		{"unknown parameter", staged(handler + "  parameters: {primaryPort: 8000}\n"), want{errs: []string{"plugins[3].parameters.primaryPort: unknown parameter of disagg-profile-handler"}}},
-		{"SGLang, and LocalPrefill", staged(with("{connector: sglang, deciders: {prefill: always-disagg-pd-decider}}")), want{warnings: append(unused("always-disagg-multimodal-decider"), "connector: servers that SGLang runs for decoding alone cannot prefill")}},
+		{"SGLang, and LocalPrefill", staged(with("{connector: sglang, onPrefillFailure: [RetryOther, LocalPrefill], deciders: {prefill: always-disagg-pd-decider}}")), want{warnings: append(unused("always-disagg-multimodal-decider"), "connector: servers that SGLang runs for decoding alone cannot prefill")}},
+		{"SGLang, by default", staged(with("{connector: sglang, deciders: {prefill: always-disagg-pd-decider}}")), want{warnings: unused("always-disagg-multimodal-decider"), check: func(t *testing.T, l *Loaded) {
+			if !strings.Contains(strings.Join(strings.Fields(string(l.Effective)), " "), "onPrefillFailure: - RetryOther - Fail ") {
+				t.Errorf("the policy is not shown:\n%s", l.Effective)
+			}
+		}}},
 		{"SGLang, and a decider that may decline", staged("- type: prefix-based-pd-decider\n  parameters: {nonCachedTokens: 5}\n" + handler + "  parameters: {connector: sglang, onPrefillFailure: [RetryOther, Fail], deciders: {prefill: prefix-based-pd-decider}}\n"), want{warnings: []string{"take always-disagg-pd-decider and onPrefillFailure: [RetryOther, Fail]"}}},
 		{"SGLang, and no decider needed", staged(handler + "  parameters: {connector: sglang, onPrefillFailure: [RetryOther, Fail], stageOrder: prefill-first}\n"), want{}},
 		{"SGLang, and Fail", staged(with("{connector: sglang, onPrefillFailure: [RetryOther, Fail], deciders: {prefill: always-disagg-pd-decider}}")), want{warnings: unused("always-disagg-multimodal-decider")}},
@@ -152,6 +158,8 @@ func TestFailurePolicies(t *testing.T) {
 		encode           []route.Action
 	}{
 		{"by default", "{}", nil, []route.Action{retry, local}, []route.Action{retry, fail}},
+		{"by default, SGLang", "{connector: sglang}", nil, []route.Action{retry, fail}, []route.Action{retry, fail}},
+		{"SGLang, and LocalPrefill", "{connector: sglang, onPrefillFailure: LocalPrefill}", nil, []route.Action{local}, []route.Action{retry, fail}},
 		{"a word", "{onPrefillFailure: Fail, onEncodeFailure: LocalEncode}", nil, []route.Action{fail}, []route.Action{local}},
 		{"a list", "{onPrefillFailure: [RetryOther, Fail], onEncodeFailure: [RetryOther, LocalEncode]}", nil, []route.Action{retry, fail}, []route.Action{retry, local}},
 		{"it ends with Fail", "{onPrefillFailure: RetryOther, onEncodeFailure: []}", nil, []route.Action{retry, fail}, []route.Action{fail}},
@@ -188,7 +196,7 @@ func TestFailurePolicies(t *testing.T) {
 		})
 	}
 	l := mustLoad(t, staged("- type: pd-profile-handler\n  parameters: {prefillAttempts: 3, prefillTimeout: 5s, prefillBudget: 7s, connector: sglang, bootstrapPort: 7}\n"))
-	want := route.StagePolicy{OnFailure: []route.Action{retry, local}, Attempts: 3, Timeout: 5 * time.Second, Budget: 7 * time.Second}
+	want := route.StagePolicy{OnFailure: []route.Action{retry, fail}, Attempts: 3, Timeout: 5 * time.Second, Budget: 7 * time.Second}
 	if c := disagg(l); cmp.Diff(want, c.Policy.Prefill) != "" || c.Connector != route.ConnectorSGLang || c.Policy.BootstrapPort != 7 {
 		t.Errorf("handler %+v", c)
 	}

@@ -20,6 +20,9 @@ type Notice struct {
 	Path string `json:"path,omitempty"`
 	// Message says what is to know, in one line.
 	Message string `json:"message"`
+	// Over says whether what a warning tells of does not hold any more. Nil: it holds as
+	// long as the text is in use.
+	Over func() bool `json:"-"`
 }
 
 // String returns the notice as compilers write them: "source:line:column: path: message".

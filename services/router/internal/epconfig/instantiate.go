@@ -200,6 +200,9 @@ func (l *loader) remote(in *instance) {
 	}
 	for _, w := range warnings {
 		l.warn(at, path, "%s", w)
+		if by, ok := asked.(Warner); ok {
+			l.warnings[len(l.warnings)-1].Over = func() bool { return by.Over(w) }
+		}
 	}
 	for _, fault := range unwrapped(err) {
 		node, where := at, path

@@ -127,6 +127,13 @@ type Teller interface {
 	EffectiveParameters() []byte
 }
 
+// Warner is implemented by what Scorers.Resolve returns to be asked, if its warnings may
+// cease to hold.
+type Warner interface {
+	// Over says whether a warning that Resolve gave does not hold any more.
+	Over(warning string) bool
+}
+
 // instance is a plug-in of the text, made.
 type instance struct {
 	entry  *pluginEntry // nil if it was filled in

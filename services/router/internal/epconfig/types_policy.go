@@ -25,7 +25,8 @@ func policyParameters() []Parameter {
 		{
 			Name: "onPrefillFailure", Schema: actionsSchema,
 			Summary: "What to do when nobody prefills, tried in order: RetryOther (the next prefill endpoint), LocalPrefill (the endpoint that decodes prefills too), Fail (the client gets an error). " +
-				"Default: RetryOther, then LocalPrefill. Without LocalPrefill a request that is to be prefilled elsewhere fails if no endpoint can.",
+				"Default: RetryOther, then LocalPrefill; with connector sglang, whose decode servers cannot prefill, RetryOther, then Fail. " +
+				"Without LocalPrefill a request that is to be prefilled elsewhere fails if no endpoint can.",
 		},
 		{Name: "prefillAttempts", Default: 2, Summary: "Most prefill endpoints tried for one request.", Schema: `{"minimum": 1}`},
 		{Name: "prefillTimeout", Default: "60s", Summary: "Longest time of one attempt to prefill."},
@@ -38,28 +39,40 @@ func policyParameters() []Parameter {
 		{Name: "encodeTimeout", Default: "30s", Summary: "Longest time of one attempt to encode."},
 		{Name: "encodeBudget", Default: "45s", Summary: "Longest time of all attempts to encode for one request."},
 		{
-			Name: "connector", Schema: `{"enum": ["nixlv2", "sglang", "shared-storage", "sidecar"]}`,
-			Summary: "How the HTTP front carries stages out: nixlv2, sglang, shared-storage, or sidecar, which leaves it to a proxy beside the endpoint that decodes. " +
+			Name: "connector", Schema: `{"enum": ["nixlv2", "sglang", "shared-storage", "mooncake", "offloading", "sidecar"]}`,
+			Summary: "How the HTTP front carries stages out: nixlv2, sglang, shared-storage, mooncake, offloading, or sidecar, which leaves it to a proxy beside the endpoint that decodes. " +
 				"Default: sglang for endpoints that run it, else nixlv2. Behind ext_proc it is always a sidecar.",
 		},
-		{Name: "bootstrapPort", Default: 8998, Summary: "Port at which SGLang's prefill servers wait for decoders.", Schema: `{"minimum": 1, "maximum": 65535}`},
+		{Name: "bootstrapPort", Default: 8998, Summary: "Port at which prefill servers wait for decoders, with the connectors sglang and mooncake.", Schema: `{"minimum": 1, "maximum": 65535}`},
+		{Name: "p2pPort", Default: 7777, Summary: "Port at which servers hand out what they have offloaded, with the connector offloading.", Schema: `{"minimum": 1, "maximum": 65535}`},
 	}
 }
 
 // policy reads policyParameters.
 func (p *Params) policy(cfg *profile.DisaggConfig) {
-	cfg.Policy.Prefill = p.stagePolicy("onPrefillFailure", "LocalPrefill", []string{actionRetry, "LocalPrefill"}, route.StagePrefill)
+	p.connector(cfg)
+	last := "LocalPrefill"
+	if cfg.Connector == route.ConnectorSGLang {
+		last = actionFail
+	}
+	cfg.Policy.Prefill = p.stagePolicy("onPrefillFailure", "LocalPrefill", []string{actionRetry, last}, route.StagePrefill)
 	cfg.Policy.Encode = p.stagePolicy("onEncodeFailure", "LocalEncode", []string{actionRetry, actionFail}, route.StageEncode)
-	cfg.Policy.BootstrapPort = p.port("bootstrapPort", 1)
-	known := []string{string(route.ConnectorNIXL), string(route.ConnectorSGLang), string(route.ConnectorSharedStorage), string(route.ConnectorSidecar)}
+	cfg.Policy.BootstrapPort, cfg.Policy.P2PPort = p.port("bootstrapPort", 1), p.port("p2pPort", 1)
+	if cfg.Connector == route.ConnectorSGLang && cfg.PrefillsHere() {
+		p.Warn("connector", "servers that SGLang runs for decoding alone cannot prefill, so that a request which nobody else prefills fails there; "+
+			"take "+profile.AlwaysType+" and onPrefillFailure: [RetryOther, Fail]")
+	}
+}
+
+func (p *Params) connector(cfg *profile.DisaggConfig) {
+	known := []string{
+		string(route.ConnectorNIXL), string(route.ConnectorSGLang), string(route.ConnectorSharedStorage), string(route.ConnectorMooncake),
+		string(route.ConnectorOffloading), string(route.ConnectorSidecar),
+	}
 	if c := p.String("connector"); c != "" && !slices.Contains(known, c) {
 		p.Fault(p.At("connector"), "connector", "unknown connector %q%s", c, p.report.didYouMeanOr(c, known))
 	} else {
 		cfg.Connector = route.Connector(c)
-	}
-	if cfg.Connector == route.ConnectorSGLang && cfg.PrefillsHere() {
-		p.Warn("connector", "servers that SGLang runs for decoding alone cannot prefill, so that a request which nobody else prefills fails there; "+
-			"take "+profile.AlwaysType+" and onPrefillFailure: [RetryOther, Fail]")
 	}
 }
 

@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,9 +13,10 @@ import (
 const maxTextBytes = 512 // of one explanation; longer ones are cut
 
 // Check holds an answer about n candidates against the contract and turns it into
-// scores, which share memory with resp. It returns the rule that is broken, if any;
-// the scores are then Failed and carry the reason.
-func Check(resp *scorerv1.ScoreResponse, n int, e Expect) (route.Scores, Breach) {
+// scores. What they hold is copied, into the room given for values and matched as far as it
+// goes. It returns the rule that is broken, if any; the scores are then Failed and carry
+// the reason.
+func Check(resp *scorerv1.ScoreResponse, n int, e Expect, values []float32, matched []uint32) (route.Scores, Breach) {
 	s := route.Scores{Verdict: route.Scored, StateAge: -1, RequestsPerPoint: float64(resp.GetRequestsPerPoint())}
 	if d := resp.GetStateAge(); d != nil && d.IsValid() {
 		s.StateAge = max(0, d.AsDuration())
@@ -23,22 +25,25 @@ func Check(resp *scorerv1.ScoreResponse, n int, e Expect) (route.Scores, Breach)
 		return route.Scores{Verdict: route.Failed, Reason: b.Reason, StateAge: -1}, b
 	}
 	if len(resp.MatchedBlockCounts) > 0 {
-		s.Matched, s.BlockSize, s.Blocks = resp.MatchedBlockCounts, e.BlockSize, e.Blocks
+		s.Matched, s.BlockSize, s.Blocks = copied(matched, resp.MatchedBlockCounts), e.BlockSize, e.Blocks
 	}
 	s.Texts = texts(resp.Explanations, n)
 	if resp.AbstainedOnAll || len(resp.AbstainedIndices) == n {
 		s.Verdict, s.Reason = route.Abstained, abstainedWord(resp.AbstainReason)
 		return s, Breach{}
 	}
-	s.Values, s.AbstainedOn = resp.Scores, resp.AbstainedIndices
-	for _, i := range s.AbstainedOn {
-		s.Values[i] = 0 // whatever stood there means nothing
-	}
-	if len(s.AbstainedOn) > 0 {
-		s.Reason = abstainedWord(resp.AbstainReason)
+	s.Values = copied(values, resp.Scores)
+	if len(resp.AbstainedIndices) > 0 {
+		s.AbstainedOn, s.Reason = slices.Clone(resp.AbstainedIndices), abstainedWord(resp.AbstainReason)
+		for _, i := range s.AbstainedOn {
+			s.Values[i] = 0 // whatever stood there means nothing
+		}
 	}
 	return s, Breach{}
 }
+
+// copied returns a copy of a column, in the room given as far as that goes.
+func copied[T any](room, column []T) []T { return append(room[:0], column...) }
 
 // check returns the first rule that the answer breaks.
 func check(resp *scorerv1.ScoreResponse, n int, e Expect) Breach {
@@ -56,6 +61,19 @@ func check(resp *scorerv1.ScoreResponse, n int, e Expect) Breach {
 	case got != n:
 		return Breach{"count", fmt.Sprintf("%d scores for %d candidates", got, n)}
 	}
+	if !route.InRange(resp.Scores) {
+		if b := checkScores(resp); b.Broken() {
+			return b
+		}
+	}
+	if per := resp.RequestsPerPoint; !(per >= 0) || per-per != 0 { // NaN is not >= 0 either
+		return Breach{"requests_per_point", fmt.Sprintf("%v requests take a point, which is no finite number above 0", per)}
+	}
+	return checkMatched(resp.MatchedBlockCounts, n, e)
+}
+
+// checkScores looks at each score that an opinion stands behind.
+func checkScores(resp *scorerv1.ScoreResponse) Breach {
 	abstained := resp.AbstainedIndices
 	for i, v := range resp.Scores {
 		if len(abstained) > 0 && int(abstained[0]) == i {
@@ -71,10 +89,7 @@ func check(resp *scorerv1.ScoreResponse, n int, e Expect) Breach {
 		}
 		return Breach{kind, fmt.Sprintf("the score of candidate %d is %v, not a number from 0 to 1", i, v)}
 	}
-	if per := resp.RequestsPerPoint; !(per >= 0) || per-per != 0 { // NaN is not >= 0 either
-		return Breach{"requests_per_point", fmt.Sprintf("%v requests take a point, which is no finite number above 0", per)}
-	}
-	return checkMatched(resp.MatchedBlockCounts, n, e)
+	return Breach{}
 }
 
 func checkAbstained(resp *scorerv1.ScoreResponse, n int) Breach {

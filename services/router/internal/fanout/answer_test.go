@@ -120,7 +120,7 @@ func TestCheck(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, breach := Check(tc.resp, 3, tc.expect)
+			got, breach := Check(tc.resp, 3, tc.expect, nil, nil)
 			if breach.Kind != tc.kind {
 				t.Errorf("breach %q, want %q", breach.Kind, tc.kind)
 			}
@@ -138,7 +138,7 @@ func failed(reason string) route.Scores {
 func TestLongTextsAreCut(t *testing.T) {
 	got, _ := Check(&scorerv1.ScoreResponse{
 		Scores: []float32{1}, Explanations: []*scorerv1.Explanation{{Text: strings.Repeat("é", maxTextBytes)}},
-	}, 1, Expect{})
+	}, 1, Expect{}, nil, nil)
 	if n := len(got.Texts[0]); n > maxTextBytes+len("…") {
 		t.Errorf("a text of %d bytes came through", n)
 	}
@@ -164,7 +164,7 @@ func FuzzCheck(f *testing.F) {
 		if n == 0 || proto.Unmarshal(b, resp) != nil {
 			return
 		}
-		s, breach := Check(resp, int(n), Expect{BlockSize: 64, Blocks: 4})
+		s, breach := Check(resp, int(n), Expect{BlockSize: 64, Blocks: 4}, nil, nil)
 		if breach.Broken() {
 			if s.Verdict != route.Failed || s.Values != nil || s.Reason == "" {
 				t.Fatalf("breach %v gave %+v", breach, s)

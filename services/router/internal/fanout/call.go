@@ -34,6 +34,8 @@ type Call struct {
 	deadline time.Time
 	overdue  uint32       // the state it goes to at its deadline: late or givenUp
 	scores   route.Scores // written by who moved state to answered
+	values   []float32    // room for those of scores
+	matched  []uint32     // the same
 	span     trace.Span   // nil unless the request is traced
 
 	inputs inputs
@@ -67,23 +69,33 @@ func (c *Call) WholeTable() bool { return len(c.round.candidates) == c.round.sna
 // Traceparent is the W3C trace context of the call; empty unless it is sampled.
 func (c *Call) Traceparent() string { return traceparent(c.span) }
 
-// Check holds the scorer's answer against the contract; see the function Check.
+// Claim says that there is an answer, so that nobody gives the call up any more: Settle
+// must follow at once. It returns false, and has done nothing, if nobody waits.
+func (c *Call) Claim() bool { return c.state.CompareAndSwap(waiting, answered) }
+
+// Check holds the scorer's answer to a claimed call against the contract; see the function
+// Check. What it returns is for Settle, and shares no memory with resp.
 func (c *Call) Check(resp *scorerv1.ScoreResponse, e Expect) (route.Scores, Breach) {
-	return Check(resp, len(c.round.candidates), e)
+	return Check(resp, len(c.round.candidates), e, c.values, c.matched)
 }
 
-// Answer ends the call with what Check made of an answer. It returns false, and has
-// done nothing, if nobody waits any more.
-func (c *Call) Answer(s route.Scores) bool {
-	if !c.state.CompareAndSwap(waiting, answered) {
-		return false
-	}
+// Settle ends a claimed call.
+func (c *Call) Settle(s route.Scores) {
 	s.Elapsed = time.Since(c.began)
 	c.scores = s
 	if c.round.pending.Add(-1) == 0 {
 		c.round.done <- struct{}{}
 	}
-	return true
+}
+
+// Answer ends the call with scores that keep the contract. It returns false, and has done
+// nothing, if nobody waits any more.
+func (c *Call) Answer(s route.Scores) bool {
+	claimed := c.Claim()
+	if claimed {
+		c.Settle(s)
+	}
+	return claimed
 }
 
 // Refuse ends the call without scores: v is TimedOut, Failed or Skipped, reason says

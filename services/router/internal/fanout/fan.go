@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -19,6 +20,7 @@ type Fan struct {
 	cfg    Config
 	tracer trace.Tracer
 	rounds sync.Pool
+	all    atomic.Pointer[[]uint32] // 0, 1, 2 and so on
 }
 
 var _ route.Fan = (*Fan)(nil)
@@ -48,11 +50,24 @@ func (f *Fan) Score(ctx context.Context, c *route.Cycle, scorers []route.Scorer,
 		return
 	}
 	r := f.rounds.Get().(*round)
-	r.begin(c, candidates, len(scorers))
+	r.begin(c, candidates, out[:len(scorers)])
 	f.start(ctx, r, scorers)
 	r.wait(ctx)
 	r.collect(out)
 	r.release()
+}
+
+// whole returns the positions of a table of n endpoints. Shared: not to be changed.
+func (f *Fan) whole(n int) []uint32 {
+	if p := f.all.Load(); p != nil && len(*p) >= n {
+		return (*p)[:n:n]
+	}
+	made := make([]uint32, n)
+	for i := range made {
+		made[i] = uint32(i) //nolint:gosec // at most maxCandidates
+	}
+	f.all.Store(&made)
+	return made
 }
 
 // start asks every scorer. All clocks start now.

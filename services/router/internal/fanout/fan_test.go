@@ -77,8 +77,12 @@ func scores(c *Call, v float32) (Breach, bool) {
 	for i := range s {
 		s[i] = v
 	}
+	if !c.Claim() {
+		return Breach{}, false
+	}
 	checked, breach := c.Check(&scorerv1.ScoreResponse{Scores: s}, Expect{})
-	return breach, c.Answer(checked)
+	c.Settle(checked)
+	return breach, true
 }
 
 func ask(ctx context.Context, f *Fan, c *route.Cycle, all []int32, instances ...Instance) []route.Scores {
@@ -116,7 +120,7 @@ func TestScore(t *testing.T) {
 		endings   []Ending
 	}{
 		{"at once and elsewhere", 10 * time.Second, []*fake{atOnce(), elsewhere()}, []string{"scored", "scored"}, []Ending{Answered, Answered}},
-		{"one never answers", 20 * time.Millisecond, []*fake{elsewhere(), never(0)}, []string{"scored", "timeout"}, []Ending{Answered, Late}},
+		{"one never answers", time.Second, []*fake{elsewhere(), never(0)}, []string{"scored", "timeout"}, []Ending{Answered, Late}},
 		{"nobody answers", 5 * time.Millisecond, []*fake{never(0), never(0)}, []string{"timeout", "timeout"}, []Ending{Late, Late}},
 		{"its own time is shorter than everybody's", 10 * time.Second, []*fake{never(5 * time.Millisecond), elsewhere()}, []string{"timeout", "scored"}, []Ending{Late, Answered}},
 		{"its own time is longer than everybody's", 5 * time.Millisecond, []*fake{never(time.Hour)}, []string{"timeout"}, []Ending{Late}},
@@ -193,8 +197,8 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 	for name, tc := range map[string]struct {
 		timeout time.Duration
 		want    Ending
-	}{"much shorter than ours": {time.Hour, GivenUp}, "about ours": {15 * time.Millisecond, Late}} {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	}{"much shorter than ours": {time.Hour, GivenUp}, "about ours": {750 * time.Millisecond, Late}} {
+		ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 		never := &fake{start: func(*Call) {}}
 		ask(ctx, newFan(t, tc.timeout), c, all, never)
 		cancel()
@@ -202,7 +206,7 @@ func TestDeadlineOfTheCaller(t *testing.T) {
 			t.Errorf("%s: %s", name, diff)
 		}
 		// Said in the request it is the same, but that the context goes on.
-		c.Request.Deadline = time.Now().Add(10 * time.Millisecond)
+		c.Request.Deadline = time.Now().Add(700 * time.Millisecond)
 		never = &fake{start: func(*Call) {}}
 		out := ask(t.Context(), newFan(t, tc.timeout), c, all, never)
 		c.Request.Deadline = time.Time{}
@@ -423,7 +427,9 @@ type silent struct{ resp *scorerv1.ScoreResponse }
 
 func (*silent) Timeout() time.Duration { return 0 }
 func (s *silent) Start(c *Call) {
-	scores, _ := c.Check(s.resp, Expect{})
-	c.Answer(scores)
+	if c.Claim() {
+		scores, _ := c.Check(s.resp, Expect{})
+		c.Settle(scores)
+	}
 }
 func (*silent) End(*Call, *route.Scores, Ending) {}

@@ -11,8 +11,8 @@ import (
 type Instance interface {
 	// Timeout is the most time that a call may take; zero for no limit of its own.
 	Timeout() time.Duration
-	// Start asks and returns at once. Each Start leads to one call of Call.Answer
-	// or Call.Refuse, at once or later, on any goroutine. Whoever uses the call
+	// Start asks and returns at once. Each Start leads to one call of Call.Claim,
+	// Call.Answer or Call.Refuse, at once or later, on any goroutine. Whoever uses the call
 	// after Start has returned holds it (Call.Hold).
 	Start(call *Call)
 	// End tells what came of a call, once for each Start, on the request's

@@ -18,7 +18,8 @@ type round struct {
 
 	// Only read while the round is in use.
 	snapshot   *roster.Snapshot
-	candidates []uint32
+	candidates []uint32 // some, or shared by all rounds
+	some       []uint32
 	explain    bool
 	calls      []*Call // of them, the first n are in use
 	n          int
@@ -40,16 +41,25 @@ func newRound(f *Fan) *round {
 	return r
 }
 
-// begin readies the round for n calls.
-func (r *round) begin(c *route.Cycle, candidates []int32, n int) {
+// begin readies the round for calls whose answers will go into out.
+func (r *round) begin(c *route.Cycle, candidates []int32, out []route.Scores) {
+	n := len(out)
 	r.refs.Store(1)
 	r.cycle, r.snapshot, r.explain = c, c.Snapshot, c.Explain
-	r.candidates = r.candidates[:0]
-	for _, p := range candidates {
-		r.candidates = append(r.candidates, uint32(p)) //nolint:gosec // a table position
+	if len(candidates) == c.Snapshot.Len() {
+		r.candidates = r.fan.whole(len(candidates))
+	} else {
+		r.some = r.some[:0]
+		for _, p := range candidates {
+			r.some = append(r.some, uint32(p)) //nolint:gosec // a table position
+		}
+		r.candidates = r.some
 	}
 	for len(r.calls) < n {
 		r.calls = append(r.calls, &Call{round: r})
+	}
+	for i, call := range r.calls[:n] {
+		call.values, call.matched = out[i].Values, out[i].Matched
 	}
 	r.n = n
 	r.pending.Store(int32(n)) //nolint:gosec // scorers of a profile
@@ -63,7 +73,7 @@ func (r *round) release() {
 	r.snapshot = nil
 	r.chain = r.chain[:0]
 	for _, c := range r.calls[:r.n] {
-		c.asked, c.span, c.scores = nil, nil, route.Scores{}
+		c.asked, c.span, c.scores, c.values, c.matched = nil, nil, route.Scores{}, nil, nil
 		c.inputs.forget()
 	}
 	r.fan.rounds.Put(r)

@@ -17,7 +17,7 @@ type fields struct {
 	*report
 	node *yaml.Node
 	path string
-	keys map[string]*yaml.Node // of the keys
+	keys []*yaml.Node          // in order, those that were merged in last
 	at   map[string]*yaml.Node // of the values
 	seen map[string]bool
 }
@@ -29,14 +29,12 @@ func (r *report) fields(n *yaml.Node, path string) *fields {
 		r.fault(n, path, "must be a mapping of fields")
 		return nil
 	}
-	f := &fields{report: r, node: n, path: path, keys: map[string]*yaml.Node{}, at: map[string]*yaml.Node{}, seen: map[string]bool{}}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
-		if f.keys[key.Value] != nil {
-			r.fault(key, f.name(key.Value), "is given twice")
-			continue
-		}
-		f.keys[key.Value], f.at[key.Value] = key, resolve(n.Content[i+1])
+	f := &fields{report: r, node: n, path: path, at: map[string]*yaml.Node{}, seen: map[string]bool{}}
+	m := merger{fault: func(at *yaml.Node, key, what string) { r.fault(at, f.name(key), "%s", what) }}
+	m.take(n, 0)
+	for _, e := range m.entries {
+		f.keys = append(f.keys, e.key)
+		f.at[e.key.Value] = e.value
 	}
 	return f
 }
@@ -179,8 +177,7 @@ func (f *fields) rest(policy string) {
 		known = append(known, k)
 	}
 	others := owners()
-	for i := 0; i+1 < len(f.node.Content); i += 2 {
-		key := f.node.Content[i]
+	for _, key := range f.keys {
 		if f.seen[key.Value] {
 			continue
 		}

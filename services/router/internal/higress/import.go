@@ -42,13 +42,11 @@ func Is(text []byte) bool {
 	if err != nil || root == nil || root.Kind != yaml.MappingNode {
 		return false
 	}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		switch key, value := root.Content[i].Value, root.Content[i+1].Value; {
-		case key == "lb_policy", key == "lb_config", key == "kind" && value == wrapper:
-			return true
-		}
-	}
-	return false
+	m := merger{fault: func(*yaml.Node, string, string) {}}
+	m.take(root, 0)
+	return slices.ContainsFunc(m.entries, func(e entry) bool {
+		return e.key.Value == "lb_policy" || e.key.Value == "lb_config" || e.key.Value == "kind" && e.value.Value == wrapper
+	})
 }
 
 // parse returns the only document of the text; nil if it has none.

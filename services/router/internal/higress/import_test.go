@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/pointsman/pointsman/internal/kit/conf"
 	"github.com/pointsman/pointsman/internal/kit/redis"
@@ -80,6 +81,10 @@ func TestFaults(t *testing.T) {
 	}{
 		{"C2 lb_type x", "{lb_type: x, lb_policy: least_busy, lb_config: {}}", []string{"1:11: lb_type: x is not supported; it must be endpoint"}},
 		{"lb_type cluster", "{lb_type: cluster, lb_policy: cluster_metrics, lb_config: {mode: LeastBusy}}", []string{"cluster chooses among services"}},
+		{"a merge of what is no mapping", "{lb_policy: least_busy, lb_config: {<<: 5}}", []string{"1:37: lb_config.<<: merges what is no mapping; write <<: *NAME"}},
+		{"a field that is merged in", "{lb_policy: least_busy, lb_config: {<<: {criticalModel: [a]}}}", []string{"lb_config.criticalModel: least_busy has no such field; did you mean criticalModels?"}},
+		{"a merge of itself", "{lb_policy: least_busy, lb_config: &a {<<: *a}}", []string{"lb_config.<<: merges more than 1000 mappings, or more than 64 deep"}},
+		{"merges without end", "{<<: &a {<<: [*a, *a]}, lb_policy: least_busy}", []string{"<<: merges more than"}},
 		{"cluster policies", "{lb_policy: cluster_hash, lb_config: {}}", []string{"cluster_hash chooses among services"}},
 		{"no policy", "{lb_config: {}}", []string{"lb_policy: is missing; it is one of global_least_request, "}},
 		{"an unknown policy", "{lb_policy: lest_busy, lb_config: {}}", []string{"lest_busy is not supported; did you mean least_busy?"}},
@@ -157,6 +162,36 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// Anchors and merge keys mean what they mean in YAML.
+func TestMerges(t *testing.T) {
+	plain, err := Import([]byte("{lb_policy: prefix_cache, lb_config: {" + where + ", redisKeyTTL: 60, timeout: 250}}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"a mapping":                  "{lb_policy: prefix_cache, lb_config: {<<: {" + where + ", redisKeyTTL: 60}, timeout: 250}}",
+		"its own go before":          "{lb_policy: prefix_cache, lb_config: {redisKeyTTL: 60, <<: {" + where + ", redisKeyTTL: 5}, timeout: 250}}",
+		"several, the first wins":    "{lb_policy: prefix_cache, lb_config: {<<: [{" + where + ", timeout: 250}, {timeout: 1, redisKeyTTL: 60}]}}",
+		"merges within":              "{lb_policy: prefix_cache, lb_config: {<<: {<<: {" + where + ", timeout: 3}, redisKeyTTL: 60, timeout: 250}}}",
+		"an anchor":                  "{lb_config: &c {" + where + ", redisKeyTTL: 60, timeout: 250}, <<: {lb_policy: prefix_cache, lb_config: *c}}",
+		"all of it":                  "{<<: {lb_policy: prefix_cache, lb_config: {" + where + ", redisKeyTTL: 60, timeout: 250}}}",
+		"twice by way of two merges": "{lb_policy: prefix_cache, lb_config: {<<: {" + where + "}, <<: {redisKeyTTL: 60, timeout: 250}}}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !Is([]byte(text)) {
+				t.Error("it is not taken for a configuration of the plug-in")
+			}
+			got, err := Import([]byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(plain, got, cmpopts.IgnoreFields(Notice{}, "Line", "Column"), cmpopts.SortSlices(func(a, b Notice) bool { return a.Path < b.Path })); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
 func TestIs(t *testing.T) {
 	for text, want := range map[string]bool{
 		"lb_policy: x": true, "lb_config: {}": true, "kind: WasmPlugin": true, "kind: EndpointPickerConfig": false, "": false, "[": false, "- lb_policy": false, "a: lb_policy": false,
@@ -168,7 +203,7 @@ func TestIs(t *testing.T) {
 }
 
 func FuzzImport(f *testing.F) {
-	for _, s := range []string{"lb_policy: least_busy\nlb_config: {criticalModels: [a, *b]}", "&a {lb_policy: *a}", "{lb_policy: prefix_cache, lb_config: {" + where + ", redisKeyTTL: 1e9}}"} {
+	for _, s := range []string{"lb_policy: least_busy\nlb_config: {criticalModels: [a, *b]}", "&a {lb_policy: *a}", "{lb_policy: least_busy, <<: &a {<<: [*a, *a]}}", "{lb_policy: prefix_cache, lb_config: {" + where + ", redisKeyTTL: 1e9}}"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

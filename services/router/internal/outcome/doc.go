@@ -8,6 +8,11 @@
 // picks or after 10 ms. Prompts go out on a subject of their own, since only prefix
 // indexers want them.
 //
+// Where another process has a prompt prefilled, nobody tells when that is done. The pick of
+// the endpoint that prefills ends then with the first token of a streamed answer; with
+// another answer, after the time that the endpoint is estimated to take, which is learned
+// from streamed answers; in any case when the answer begins.
+//
 // It promises that an endpoint's count never goes below zero and that a lost batch
 // is seen: sequences have no holes unless something was lost, and open picks are
 // told to whoever asks.

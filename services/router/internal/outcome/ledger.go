@@ -46,6 +46,9 @@ type Ledger struct {
 	placed []*statev1.PrefixPlacement
 
 	reservations metric.Int64UpDownCounter
+	speeds       speeds
+	unseen       metric.Int64Counter
+	endings      [endings][]metric.AddOption
 }
 
 // Leases counts picks over all routers at once.
@@ -85,6 +88,9 @@ func New(r *roster.Roster, b *bus.Bus, reporter Reporters, tel *telemetry.Teleme
 	var err error
 	l.reservations, err = tel.Meter.Int64UpDownCounter("pointsman_router_reservations", metric.WithDescription("Picks of this router that have not ended."))
 	if err != nil {
+		return nil, err
+	}
+	if err = l.countUnseen(tel.Meter); err != nil {
 		return nil, err
 	}
 	bus.Respond(b, bus.GetPicks, func() *statev1.GetPicksRequest { return &statev1.GetPicksRequest{} }, l.openPicks)

@@ -131,6 +131,7 @@ func (l *Ledger) Part() run.Part {
 				return nil
 			case <-beat.C:
 				l.trim()
+				l.speeds.retain(l.roster.Snapshot().Table)
 				l.publish(l.take(true), false)
 			case <-l.wake:
 			case <-timer.C:

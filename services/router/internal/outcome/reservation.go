@@ -23,6 +23,7 @@ type reservation struct {
 	pick       *pick  // nil once finished
 	firstToken bool
 	placed     []*statev1.PrefixPlacement // of the pick; nil once it cannot move
+	unseen     *unseen                    // nil: whoever carries the work out tells when it is done
 }
 
 // pick is one entry of the ledger.
@@ -53,7 +54,10 @@ func (p *pick) positionIn(t *roster.Table) int {
 	return p.position
 }
 
-var _ route.Reservation = (*reservation)(nil)
+var (
+	_ route.Reservation = (*reservation)(nil)
+	_ route.Unseen      = (*reservation)(nil)
+)
 
 // PickID names the reservation by its first pick.
 func (r *reservation) PickID() string { return pickName(r.ledger.id, r.first) }
@@ -124,6 +128,11 @@ func (r *reservation) prefills(tokens uint32) uint32 {
 func (r *reservation) Finish(completed bool, u route.Usage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.end(completed, u, byAnswer)
+}
+
+// end ends the reservation. Call it with mu held.
+func (r *reservation) end(completed bool, u route.Usage, by ending) {
 	if r.pick == nil {
 		return
 	}
@@ -132,6 +141,9 @@ func (r *reservation) Finish(completed bool, u route.Usage) {
 	}
 	elapsed := r.ledger.roster.Now() - r.pick.at
 	r.ledger.finish(r.pick, completed, u)
+	if r.unseen != nil {
+		r.unseen.settle(r.ledger, r.pick, completed, by, elapsed)
+	}
 	r.pick, r.placed = nil, nil
 	if r.report != nil {
 		r.report.Finished(time.Duration(elapsed), completed, u)

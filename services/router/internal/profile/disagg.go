@@ -2,6 +2,7 @@ package profile
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/pointsman/pointsman/services/router/internal/route"
@@ -124,6 +125,10 @@ func (h *Disagg) verdict(c *route.Cycle, stage string, decode *route.ProfileResu
 		v := no("the request's API is not served in stages")
 		v.Reason = route.ReasonCapability
 		return v
+	case stage == route.StagePrefill && h.givenUp(c, decode):
+		v := no(wordsGivenUp)
+		v.Reason = route.ReasonStageFailed
+		return v
 	case stage == route.StagePrefill && h.cfg.PrefillFirst:
 		return yes()
 	case decider == nil:
@@ -132,6 +137,28 @@ func (h *Disagg) verdict(c *route.Cycle, stage string, decode *route.ProfileResu
 		return v
 	}
 	return decider.Decide(c, decode)
+}
+
+// maxHanded is how many attempts with what another endpoint has prefilled may fail at the
+// endpoints that decode. It may be the transfer that fails, of which they do not tell: the
+// next one prefills by itself, if the policy lets it.
+const maxHanded = 2
+
+const wordsGivenUp = "what was prefilled elsewhere did not arrive"
+
+// givenUp is true for a request that is to be prefilled where it is decoded because what
+// others have prefilled for it did not arrive: twice, or at the endpoint that decode has
+// picked again because nobody else is left.
+func (h *Disagg) givenUp(c *route.Cycle, decode *route.ProfileResult) bool {
+	r := c.Request.Retry
+	if r == nil || r.Handed == 0 || !h.cfg.Policy.Prefill.Falls() {
+		return false
+	}
+	if r.Handed >= maxHanded {
+		return true
+	}
+	pos, picked := decode.Best()
+	return picked && slices.Contains(r.Failed, c.Snapshot.Table.Endpoints[pos].ID)
 }
 
 // splittable is true for the APIs whose requests prefill and decode. A request without a

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 	"github.com/pointsman/pointsman/services/router/internal/route/routetest"
 )
@@ -197,6 +198,62 @@ func TestPlans(t *testing.T) {
 				t.Errorf("plan %s\nwant %s", got, c.want)
 			}
 		})
+	}
+}
+
+// A request whose prompt did not arrive is decided anew. In the end one that decodes does all
+// by itself, for that reason and no other: what the endpoint is believed to hold came from
+// the attempt that failed.
+func TestWhatDoesNotArriveIsPrefilledHere(t *testing.T) {
+	local := route.Policy{Prefill: route.StagePolicy{OnFailure: []route.Action{route.RetryOther, route.Local}}}
+	cfg := DisaggConfig{Prefill: "prefill", PrefillDecider: NewPrefixBased("d", 2, 0), Policy: local}
+	strict := cfg
+	strict.Policy.Prefill.OnFailure = []route.Action{route.RetryOther, route.Fail}
+	first := DisaggConfig{Prefill: "prefill", PrefillFirst: true, Policy: local}
+	decode, held, prefill := picks("decode", 0, 0), picks("decode", 0, 6), picks("prefill", 1, 0)
+	const elsewhere, here = "prefill-decode; prefill 192.168.1.2:8000", "decode-only; no prefill: stage-failed"
+	type done = []*route.ProfileResult
+	for _, c := range []struct {
+		name  string
+		cfg   DisaggConfig
+		retry *route.Retry
+		done  done
+		next  string
+		work  route.Work
+		plan  string // with what runs next
+	}{
+		{"the first attempt", cfg, nil, done{decode}, "prefill", route.WorkDecode, elsewhere},
+		{"failed otherwise", cfg, &route.Retry{Failed: []roster.ID{"pod-0000"}}, done{decode}, "prefill", route.WorkDecode, elsewhere},
+		{"once, and another decodes", cfg, &route.Retry{Failed: []roster.ID{"pod-0003"}, Handed: 1}, done{decode}, "prefill", route.WorkDecode, elsewhere},
+		{"once, and the same one decodes", cfg, &route.Retry{Failed: []roster.ID{"pod-0000"}, Handed: 1}, done{decode}, "", route.WorkAll, here},
+		{"and is believed to hold it", cfg, &route.Retry{Failed: []roster.ID{"pod-0000"}, Handed: 1}, done{held}, "", route.WorkAll, here},
+		{"twice", cfg, &route.Retry{Failed: []roster.ID{"pod-0003", "pod-0002"}, Handed: 2}, done{decode}, "", route.WorkAll, here},
+		{"twice, and it must not", strict, &route.Retry{Handed: 2}, done{decode}, "prefill", route.WorkDecode, elsewhere},
+		{"prefill first, once", first, &route.Retry{Failed: []roster.ID{"pod-0003"}, Handed: 1}, done{prefill, decode}, "", route.WorkDecode, elsewhere},
+		{"prefill first, the same one decodes", first, &route.Retry{Failed: []roster.ID{"pod-0000"}, Handed: 1}, done{prefill, decode}, "", route.WorkAll, here},
+		{"prefill first, twice", first, &route.Retry{Handed: 2}, done{decode}, "", route.WorkAll, here},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cycle := routetest.Cycle(t, &route.Request{PromptTokens: 6, Retry: c.retry}, routetest.Pod{}, routetest.Pod{}, routetest.Pod{}, routetest.Pod{})
+			h := handler(t, c.cfg)
+			if got := next(h, cycle, c.done...); got != c.next {
+				t.Errorf("next %q, want %q", got, c.next)
+			}
+			primary := c.done[len(c.done)-1]
+			if got := h.Work(cycle, c.done[:len(c.done)-1], primary); got != c.work {
+				t.Errorf("work %d, want %d", got, c.work)
+			}
+			if c.next != "" {
+				c.done = append(c.done, prefill)
+			}
+			if got := words(h.Plan(cycle, c.done, primary)); got != c.plan {
+				t.Errorf("plan %s\nwant %s", got, c.plan)
+			}
+		})
+	}
+	cycle := routetest.Cycle(t, &route.Request{Retry: &route.Retry{Handed: 2}}, routetest.Pod{}, routetest.Pod{})
+	if got := next(handler(t, first), cycle); got != "decode" {
+		t.Errorf("prefill first, twice: next %q", got)
 	}
 }
 

@@ -39,6 +39,10 @@ func (h *Disagg) stagePlan(c *route.Cycle, stage string, done []*route.ProfileRe
 		return nil, skip, nil
 	}
 	res := ran(done, h.profileOf(stage))
+	if stage == route.StagePrefill && h.givenUp(c, primary) {
+		skip.Reason, skip.Words = route.ReasonStageFailed, wordsGivenUp
+		return nil, skip, nil
+	}
 	if res == nil {
 		decode := primary
 		if h.cfg.PrefillFirst {

@@ -139,12 +139,33 @@ var _ scorerv1.ScorerServiceClient = direct{}
 
 // GetScorerInfo implements the contract.
 func (d direct) GetScorerInfo(ctx context.Context, in *scorerv1.GetScorerInfoRequest, _ ...grpc.CallOption) (*scorerv1.GetScorerInfoResponse, error) {
-	return d.server.GetScorerInfo(ctx, in)
+	return awaited(ctx, in, d.server.GetScorerInfo)
 }
 
 // ValidateParameters implements the contract.
 func (d direct) ValidateParameters(ctx context.Context, in *scorerv1.ValidateParametersRequest, _ ...grpc.CallOption) (*scorerv1.ValidateParametersResponse, error) {
-	return d.server.ValidateParameters(ctx, in)
+	return awaited(ctx, in, d.server.ValidateParameters)
+}
+
+// awaited calls a method and waits no longer than the context allows: a configuration is
+// not held up by a scorer that hangs, within this process neither.
+func awaited[In, Out any](ctx context.Context, in In, method func(context.Context, In) (Out, error)) (Out, error) {
+	type answer struct {
+		out Out
+		err error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		out, err := method(ctx, in)
+		answered <- answer{out, err}
+	}()
+	select {
+	case a := <-answered:
+		return a.out, a.err
+	case <-ctx.Done():
+		var none Out
+		return none, status.FromContextError(ctx.Err()).Err()
+	}
 }
 
 // Score implements the contract.

@@ -29,6 +29,7 @@ type flight struct {
 	moved    bool // it was with another replica before
 	relearnt bool // its table was not held and it has been asked again
 	queued   bool // guarded by stream.mu
+	writing  bool // its request is being encoded; guarded by stream.mu
 	bytes    int  // estimated size on the wire
 
 	session atomic.Pointer[session]            // where it is
@@ -127,7 +128,7 @@ func (f *flight) abandon(late bool) {
 // before the request goes on.
 func (f *flight) answered(s *session, resp *scorerv1.ScoreResponse) {
 	s.heard(resp.GetAppliedOutcomeSequence())
-	if !f.call.Waiting() {
+	if !f.call.Claim() {
 		f.land(s)
 		return
 	}
@@ -142,7 +143,7 @@ func (f *flight) answered(s *session, resp *scorerv1.ScoreResponse) {
 		s.replica.success(f.id)
 	}
 	s.replica.open.Add(-1)
-	f.call.Answer(scores)
+	f.call.Settle(scores)
 	f.call.Release()
 }
 
@@ -177,8 +178,20 @@ func (f *flight) mayMove() bool {
 func (f *flight) move(s *session) {
 	f.moved = true
 	s.replica.service.tally.moved.Add(1)
+	f.call.Hold() // it may land at once
+	defer f.call.Release()
 	if !f.depart(s, false) {
 		f.call.Release()
+		return
+	}
+	f.recall()
+}
+
+// recall abandons a flight that was given up while it was between two places: whoever did
+// that found it at neither. Call it with a hold of one's own.
+func (f *flight) recall() {
+	if s := f.session.Load(); !f.call.Waiting() {
+		s.abandon(f)
 	}
 }
 

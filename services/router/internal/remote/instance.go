@@ -2,7 +2,6 @@ package remote
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +18,8 @@ type Instance struct {
 	plugin     string
 	typ        string
 	parameters []byte
+
+	warned []warning // by Resolve
 
 	mu       sync.Mutex // one writer at a time
 	bindings atomic.Pointer[[]binding]
@@ -111,9 +112,20 @@ func (in *Instance) bind(b binding) {
 	}
 }
 
+// on returns what the instance has on a session, and false if that is not known yet.
+func (in *Instance) on(s *session) (binding, bool) {
+	for _, b := range *in.bindings.Load() {
+		if b.session == s {
+			return b, true
+		}
+	}
+	return binding{}, false
+}
+
 // bound says whether a session's word on the instance is known.
 func (in *Instance) bound(s *session) bool {
-	return slices.ContainsFunc(*in.bindings.Load(), func(b binding) bool { return b.session == s })
+	_, bound := in.on(s)
+	return bound
 }
 
 // unbind forgets a session.
@@ -167,7 +179,7 @@ func (in *Instance) why() string {
 			return "refused: " + b.refused
 		}
 	}
-	return in.service.why()
+	return in.service.why(in)
 }
 
 // others says whether a replica other than that of not is ready.

@@ -59,9 +59,9 @@ func (o *outgoing) send(s *session, send func(any) error, now time.Time) error {
 }
 
 func (o *outgoing) sendOne(s *session, send func(any) error, m *scorerv1.ScoreStreamRequest) error {
-	m.RouterId = ""
+	m.RouterId, m.AcceptsSameAnswers = "", false
 	if !o.began {
-		m.RouterId, o.began = s.replica.service.set.deps.RouterID, true
+		m.RouterId, m.AcceptsSameAnswers, o.began = s.replica.service.set.deps.RouterID, true, true
 	}
 	return send(m)
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pointsman/pointsman/internal/kit/conf"
 )
 
-// resolveTimeout bounds asking the replicas about one plug-in's parameters.
+// resolveTimeout bounds asking the replicas about one plug-in's parameters. A replica
+// that has let it pass is not waited for again until it has answered in the background.
 const resolveTimeout = time.Second
 
 // Types returns every scorer type that is known to be served, sorted. It waits, as
@@ -58,21 +60,43 @@ func (s *Set) known() []string {
 // is one line that names neither the plug-in nor its place; several are joined, and
 // one about a parameter has a method ParameterKey.
 func (s *Set) Resolve(plugin, typ string, parameters []byte) (service string, asked any, failClosed bool, warnings []string, err error) {
-	svc, warnings, err := s.find(typ)
+	svc, rivals, err := s.find(typ)
 	if err != nil {
 		return "", nil, false, nil, err
 	}
 	in := newInstance(svc, plugin, typ, slices.Clone(parameters))
-	more, err := s.check(in)
+	unchecked, err := s.check(in)
 	if err != nil {
 		return "", nil, false, nil, err
 	}
-	return svc.cfg.Name, in, svc.cfg.FailurePolicy == Fail, append(warnings, more...), nil
+	in.warned = slices.Concat(rivals, unchecked)
+	for _, w := range in.warned {
+		warnings = append(warnings, w.text)
+	}
+	return svc.cfg.Name, in, svc.cfg.FailurePolicy == Fail, warnings, nil
+}
+
+// warning is what an operator should know while it lasts.
+type warning struct {
+	text string
+	over func(*Instance) bool
+}
+
+// Over says whether a warning that Resolve gave of the instance does not hold any more.
+func (in *Instance) Over(text string) bool {
+	i := slices.IndexFunc(in.warned, func(w warning) bool { return w.text == text })
+	return i >= 0 && in.warned[i].over(in)
+}
+
+// mayServe says whether a service may serve a type, or does.
+func (s *service) mayServe(typ string) bool {
+	reached, _ := s.reached()
+	return !reached || s.serves(typ) > 0
 }
 
 // find returns the service that answers for a type. It waits for services that have
 // never been reached and might.
-func (s *Set) find(typ string) (*service, []string, error) {
+func (s *Set) find(typ string) (*service, []warning, error) {
 	for {
 		next, left := s.next()
 		svc, open, err := s.claim(typ)
@@ -84,8 +108,12 @@ func (s *Set) find(typ string) (*service, []string, error) {
 			return svc, nil, nil
 		case svc != nil && left == 0:
 			s.want(svc)
-			return svc, []string{fmt.Sprintf("%q is asked of %s; %s, which may serve it too, has not been reached: say types: [%s] for the one to use",
-				typ, svc.cfg.Name, names(open), typ)}, nil
+			return svc, []warning{{
+				fmt.Sprintf("%q is asked of %s; %s, which may serve it too, has not been reached: say types: [%s] for the one to use", typ, svc.cfg.Name, names(open), typ),
+				func(*Instance) bool {
+					return !slices.ContainsFunc(open, func(o *service) bool { return o.mayServe(typ) })
+				},
+			}}, nil
 		case len(open) == 0 || left == 0:
 			return nil, nil, s.unknown(typ, open)
 		}
@@ -141,7 +169,7 @@ func (s *Set) unknown(typ string, open []*service) error {
 	if len(open) > 0 {
 		words := make([]string, len(open))
 		for i, svc := range open {
-			words[i] = fmt.Sprintf("%s (%s: %s)", svc.cfg.Name, svc.cfg.Target, svc.why())
+			words[i] = fmt.Sprintf("%s (%s: %s)", svc.cfg.Name, svc.cfg.Target, svc.why(nil))
 		}
 		text += "; not reached: " + strings.Join(words, ", ")
 	}
@@ -150,7 +178,7 @@ func (s *Set) unknown(typ string, open []*service) error {
 
 // check has an instance's parameters checked by every replica that is connected, and
 // by all later ones when they connect.
-func (s *Set) check(in *Instance) (warnings []string, err error) {
+func (s *Set) check(in *Instance) (warnings []warning, err error) {
 	svc := in.service
 	for {
 		next, left := s.next()
@@ -164,21 +192,45 @@ func (s *Set) check(in *Instance) (warnings []string, err error) {
 	}
 	sessions := svc.register(in)
 	if len(sessions) == 0 {
-		return []string{fmt.Sprintf("scorer %s at %s is %s: the parameters of %q are checked when it is reached", svc.cfg.Name, svc.cfg.Target, svc.why(), in.plugin)}, nil
+		return []warning{{
+			fmt.Sprintf("scorer %s at %s is %s: the parameters of %q are checked when it is reached", svc.cfg.Name, svc.cfg.Target, svc.why(nil), in.plugin),
+			func(in *Instance) bool { return len(*in.bindings.Load()) > 0 },
+		}}, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
 	defer cancel()
-	for _, ses := range sessions {
-		refused, err := ses.validate(ctx, in)
-		if err != nil {
-			warnings = append(warnings, fmt.Sprintf("scorer %s: replica %s: %v: the parameters of %q are checked later", svc.cfg.Name, ses.replica.address, err, in.plugin))
+	refused, faults := make([][]error, len(sessions)), make([]error, len(sessions))
+	var asking sync.WaitGroup
+	for i, ses := range sessions {
+		if _, silent := ses.silent.Load(in.typ); silent {
+			faults[i] = errSilent
 			continue
 		}
-		if len(refused) > 0 {
-			return nil, errors.Join(refused...)
+		asking.Go(func() { refused[i], faults[i] = ses.validate(ctx, in) })
+	}
+	asking.Wait()
+	for i, ses := range sessions {
+		if faults[i] != nil {
+			warnings = append(warnings, warning{
+				fmt.Sprintf("scorer %s: replica %s: %v: the parameters of %q are checked later", svc.cfg.Name, ses.replica.address, faults[i], in.plugin),
+				func(in *Instance) bool { return in.bound(ses) || !svc.has(ses) },
+			})
+		}
+		if len(refused[i]) > 0 {
+			return nil, errors.Join(refused[i]...)
 		}
 	}
 	return warnings, nil
+}
+
+// errSilent is what is told of a replica that was not asked, since it does not answer.
+var errSilent = errors.New("validate parameters: it does not answer")
+
+// has says whether a session is still on.
+func (s *service) has(ses *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.sessions, ses)
 }
 
 func names(services []*service) string {

@@ -217,6 +217,11 @@ func (s *service) exit(ses *session) {
 func (s *service) live() []*Instance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.kept()
+}
+
+// kept is live with mu held.
+func (s *service) kept() []*Instance {
 	var all []*Instance
 	s.instances = slices.DeleteFunc(s.instances, func(w weak.Pointer[Instance]) bool {
 		in := w.Value()
@@ -238,8 +243,8 @@ func (s *service) failed(fault string) {
 	s.note(fault)
 }
 
-// why says in words why nobody can be asked.
-func (s *service) why() string {
+// why says in words why nobody can be asked, for an instance, if it is not nil.
+func (s *service) why(in *Instance) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -256,6 +261,9 @@ func (s *service) why() string {
 		}
 		if ses.replica.breaker.current() != closed {
 			return "its breaker is open: " + s.fault
+		}
+		if in != nil && !in.bound(ses) {
+			return "it has not answered about the parameters yet"
 		}
 	}
 	return "no replica is ready"

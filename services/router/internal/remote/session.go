@@ -37,6 +37,7 @@ type session struct {
 	streams bool
 	line    line
 	ready   atomic.Bool   // calls may go to it
+	silent  sync.Map      // scorer types about whose parameters it was asked last and did not answer
 	applied atomic.Uint64 // the last outcome batch of ours that it has applied
 	wants   atomic.Uint32 // what of the endpoints any instance asked for: want*
 }

@@ -3,6 +3,7 @@ package remote
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -31,7 +32,7 @@ func (s *service) replicaStates() map[string]int {
 	n := map[string]int{"ready": 0, "not_ready": 0, "broken": 0, "unreachable": 0}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ready := s.readyReplicas()
+	ready, _ := s.readyReplicas()
 	for _, r := range s.replicas {
 		switch {
 		case !r.connected.Load():
@@ -47,15 +48,21 @@ func (s *service) replicaStates() map[string]int {
 	return n
 }
 
-// readyReplicas returns those that calls go to. Call it with mu held.
-func (s *service) readyReplicas() map[*replica]bool {
-	ready := make(map[*replica]bool, len(s.sessions))
+// readyReplicas returns those that calls go to, and why else they do not, or not all, if
+// it is for want of an answer about parameters. Call it with mu held.
+func (s *service) readyReplicas() (ready map[*replica]bool, waits map[*replica]string) {
+	ready, waits = make(map[*replica]bool, len(s.sessions)), make(map[*replica]string)
+	all := s.kept()
 	for _, ses := range s.sessions {
-		if ses.ready.Load() {
+		plugins, asked := ses.unanswered(all)
+		if len(plugins) > 0 {
+			waits[ses.replica] = "it has not answered about the parameters of " + strings.Join(plugins, ", ")
+		}
+		if ses.ready.Load() && (asked || len(plugins) == 0) {
 			ready[ses.replica] = true
 		}
 	}
-	return ready
+	return ready, waits
 }
 
 // status shows the service to people.
@@ -83,21 +90,23 @@ func (s *service) status() *routerv1.ScorerStatus {
 			m.Transport = string(ses.transport())
 		}
 	}
-	ready := s.readyReplicas()
+	ready, waits := s.readyReplicas()
 	for _, r := range s.replicas {
-		m.Replicas = append(m.Replicas, r.status(ready[r]))
+		m.Replicas = append(m.Replicas, r.status(ready[r], waits[r]))
 	}
 	slices.SortFunc(m.Replicas, func(a, b *routerv1.ScorerReplica) int { return cmp.Compare(a.Address, b.Address) })
 	return m
 }
 
-func (r *replica) status(ready bool) *routerv1.ScorerReplica {
+func (r *replica) status(ready bool, waits string) *routerv1.ScorerReplica {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := &routerv1.ScorerReplica{Address: r.address, Ready: ready, Reason: r.reason}
 	switch state := r.breaker.current(); {
 	case ready && state != closed:
 		m.Ready, m.Reason = false, "its breaker is "+state.String()
+	case m.Reason == "" && waits != "":
+		m.Reason = waits
 	case !ready && m.Reason == "":
 		m.Reason = "connected, and not yet known to be healthy"
 	}

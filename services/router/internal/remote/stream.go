@@ -48,11 +48,18 @@ type stream struct {
 	calls     map[uint64]*flight // not answered yet, those in queue included
 	cancelled []uint64           // to be told
 	unheld    []uint64           // digests of tables that the peer says it lacks
+	early     []refusal          // that came while the call was still being written
 
 	out    outgoing     // the writer's
 	asked  atomic.Int64 // messages and calls that were sent
 	landed []*flight    // the reader's
 	heard  int64        // messages and answers that came; the reader's
+}
+
+// refusal is an error that a call was answered with.
+type refusal struct {
+	flight *flight
+	why    fault
 }
 
 func newStream(s *session) (*stream, error) {
@@ -182,10 +189,24 @@ func (t *stream) sendBatch() (bool, error) {
 	}
 	t.asked.Add(int64(1 + len(o.batch)))
 	err := o.send(t.session, t.grpc.SendMsg, time.Now())
+	for _, e := range t.written(o.batch) {
+		e.flight.faulted(t.session, e.why)
+	}
 	for _, f := range o.batch {
 		f.call.Release()
 	}
 	return true, err
+}
+
+// written ends the writing of a batch and returns what was refused meanwhile.
+func (t *stream) written(batch []*flight) (early []refusal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range batch {
+		f.writing = false
+	}
+	early, t.early = t.early, nil
+	return early
 }
 
 // take moves a batch out of the queue. The writer holds what it takes: it may land
@@ -201,7 +222,7 @@ func (t *stream) take(o *outgoing) {
 			break
 		}
 		bytes, cells = bytes+f.bytes, cells+n
-		f.queued = false
+		f.queued, f.writing = false, true
 		f.call.Hold()
 		o.batch = append(o.batch, f)
 	}
@@ -218,7 +239,7 @@ func (t *stream) take(o *outgoing) {
 
 // read completes calls until the stream ends.
 func (t *stream) read() error {
-	m := &scorerv1.ScoreStreamResponse{} // used again but for its scores, which are handed on
+	m := &scorerv1.ScoreStreamResponse{} // received into again and again: nothing of it is handed on
 	for {
 		if err := t.grpc.RecvMsg(m); err != nil {
 			return t.ended(err)
@@ -254,10 +275,38 @@ func (t *stream) receive(answers []*scorerv1.StreamAnswer) {
 		t.landed = append(t.landed, f)
 	}
 	t.mu.Unlock()
+	var same sameAnswer
 	for i, f := range t.landed {
-		t.complete(f, answers[i])
+		a := answers[i]
+		if id := a.GetSameAsCallId(); f != nil && id != 0 && a.GetResult() == nil && same.find(id, answers[:i]) {
+			f.answered(t.session, same.response)
+		} else {
+			t.complete(f, a)
+		}
 		t.landed[i] = nil
 	}
+}
+
+// sameAnswer is the response that answers of a message refer to, which nearly always is
+// one for many.
+type sameAnswer struct {
+	id       uint64
+	response *scorerv1.ScoreResponse
+}
+
+// find looks for the response to call id. It is false if there is none.
+func (s *sameAnswer) find(id uint64, before []*scorerv1.StreamAnswer) bool {
+	if s.id == id {
+		return s.response != nil
+	}
+	s.id, s.response = id, nil
+	for _, a := range before {
+		if a.GetCallId() == id {
+			s.response = a.GetResponse()
+			break
+		}
+	}
+	return s.response != nil
 }
 
 func (t *stream) complete(f *flight, a *scorerv1.StreamAnswer) {
@@ -270,24 +319,21 @@ func (t *stream) complete(f *flight, a *scorerv1.StreamAnswer) {
 	switch r := a.GetResult().(type) {
 	case *scorerv1.StreamAnswer_Response:
 		f.answered(t.session, r.Response)
-		handOn(r.Response)
 	case *scorerv1.StreamAnswer_Error:
 		t.refused(f, judge(codes.Code(r.Error.GetCode()), r.Error.GetReason(), r.Error.GetMessage())) //nolint:gosec // unknown codes have a name too
 	default:
-		t.session.breach("no_result", "it sent an answer that is neither scores nor an error")
+		reason := "it sent an answer that is neither scores nor an error"
+		if id := a.GetSameAsCallId(); id != 0 {
+			reason = fmt.Sprintf("it sent an answer that is to be that to call %d, to which there are no scores before it", id)
+		}
+		t.session.breach("no_result", reason)
 		f.faulted(t.session, fault{verdict: route.Failed, reason: "an answer without a result", blame: true})
 	}
 }
 
-// handOn parts an answer from what was handed on of it, so that it can be received into
-// again.
-func handOn(r *scorerv1.ScoreResponse) {
-	if r != nil {
-		r.Scores, r.AbstainedIndices, r.MatchedBlockCounts = nil, nil, nil
-	}
-}
-
-// refused handles an error. A peer that has lost a table is taught it again, once.
+// refused handles an error. A peer that has lost a table is taught it again, once. What it
+// answers before it can have read the call must not have the call changed, as by sending
+// it elsewhere, while it is being written: the writer sees to it afterwards.
 func (t *stream) refused(f *flight, why fault) {
 	if why.table && !f.relearnt && f.call.Waiting() {
 		f.relearnt = true
@@ -296,11 +342,23 @@ func (t *stream) refused(f *flight, why fault) {
 		if !t.closed {
 			t.unheld = append(t.unheld, f.table.TableDigest)
 			t.calls[f.id] = f
+			f.call.Hold() // it may land at once
+			defer f.call.Release()
 			t.enqueue(f)
 			t.mu.Unlock()
+			f.recall()
 			return
 		}
 		t.mu.Unlock()
+	}
+	t.mu.Lock()
+	early := f.writing
+	if early {
+		t.early = append(t.early, refusal{f, why})
+	}
+	t.mu.Unlock()
+	if early {
+		return
 	}
 	f.faulted(t.session, why)
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -40,26 +43,47 @@ func (s *session) keepChecking(ctx context.Context) {
 	}
 }
 
-// checkInstances validates the instances in use that this replica was not asked about
-// yet. A fault is told and counted, and the instance is not asked here.
+// checkInstances validates the instances in use that this replica has not answered about
+// yet, all at once: one that it never answers about holds up no other.
 func (s *session) checkInstances(ctx context.Context) {
-	svc := s.replica.service
-	for _, in := range svc.live() {
-		if in.bound(s) {
-			continue
-		}
-		refused, err := s.validate(ctx, in)
-		switch {
-		case err != nil:
-			svc.failed(fmt.Sprintf("%s: %v", s.replica.address, err))
-		case len(refused) > 0:
-			reason := words(refused)
-			svc.tally.refused.Add(1)
-			svc.failed(reason)
-			svc.set.tel.Log.Error("scorer refuses a plug-in in use", "scorer", svc.cfg.Name, "replica", s.replica.address,
-				"plugin", in.plugin, "type", in.typ, "reason", reason)
+	var asking sync.WaitGroup
+	for _, in := range s.replica.service.live() {
+		if !in.bound(s) {
+			asking.Go(func() { s.checkInstance(ctx, in) })
 		}
 	}
+	asking.Wait()
+}
+
+// checkInstance validates one. A fault is told and counted, and the instance is not asked
+// here.
+func (s *session) checkInstance(ctx context.Context, in *Instance) {
+	svc := s.replica.service
+	refused, err := s.validate(ctx, in)
+	switch {
+	case err != nil:
+		svc.failed(fmt.Sprintf("%s: plug-in %q: %v", s.replica.address, in.plugin, err))
+	case len(refused) > 0:
+		reason := words(refused)
+		svc.tally.refused.Add(1)
+		svc.failed(reason)
+		svc.set.tel.Log.Error("scorer refuses a plug-in in use", "scorer", svc.cfg.Name, "replica", s.replica.address,
+			"plugin", in.plugin, "type", in.typ, "reason", reason)
+	}
+}
+
+// unanswered returns the plug-ins whose parameters the replica was asked about and has not
+// answered, and whether there is another one that is asked for scores here.
+func (s *session) unanswered(all []*Instance) (plugins []string, asked bool) {
+	for _, in := range all {
+		b, bound := in.on(s)
+		if !bound {
+			plugins = append(plugins, strconv.Quote(in.plugin))
+		}
+		asked = asked || bound && b.refused == ""
+	}
+	slices.Sort(plugins)
+	return slices.Compact(plugins), asked
 }
 
 // validate asks the replica about an instance's parameters and binds the instance,
@@ -86,7 +110,13 @@ func (s *session) judge(ctx context.Context, in *Instance) (n *needs, refused []
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	m, err := s.client.ValidateParameters(ctx, &scorerv1.ValidateParametersRequest{ScorerType: in.typ, ParametersJson: in.parameters}, grpc.MaxCallRecvMsgSize(maxInfoBytes))
-	switch code := status.Code(err); {
+	code := status.Code(err)
+	if code == codes.DeadlineExceeded {
+		s.silent.Store(in.typ, true)
+	} else {
+		s.silent.Delete(in.typ)
+	}
+	switch {
 	case code == codes.Unimplemented || code == codes.InvalidArgument:
 		return nil, []error{errors.New("validate parameters: " + plain(err))}, nil
 	case err != nil:

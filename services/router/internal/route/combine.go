@@ -13,6 +13,8 @@ type weighed struct {
 	weight float64
 	// counting is true if any of them rates by counts of requests.
 	counting bool
+	// clean is true if all of their scores are known to be between 0 and 1.
+	clean bool
 }
 
 // combine adds weight × score of every scorer to the totals. A candidate that a
@@ -20,7 +22,7 @@ type weighed struct {
 // scorer that gave none counts for nobody, so neither changes anybody's order among
 // the others.
 func combine(res *ProfileResult) (weighed, error) {
-	var sum weighed
+	sum := weighed{clean: true}
 	for i := range res.Scores {
 		sc, by := &res.Scores[i], &res.Profile.Scorers[i]
 		clean := check(sc, len(res.Totals))
@@ -30,6 +32,7 @@ func combine(res *ProfileResult) (weighed, error) {
 			sum.scorers++
 			sum.weight += math.Abs(by.Weight)
 			sum.counting = sum.counting || sc.RequestsPerPoint > 0
+			sum.clean = sum.clean && clean
 		case Abstained:
 		default:
 			if by.FailClosed {
@@ -50,7 +53,7 @@ func check(sc *Scores, n int) (clean bool) {
 	if sc.Verdict != Scored {
 		return false
 	}
-	clean = inRange(sc.Values)
+	clean = InRange(sc.Values)
 	fault := faultOfShape(sc, n)
 	if fault == "" && !clean {
 		fault = faultOfValues(sc)
@@ -95,14 +98,16 @@ func faultOfValues(sc *Scores) string {
 	return ""
 }
 
-// inRange says whether all values are between 0 and 1; it may say no to −0. As bits, such
-// floats are at most those of 1; a sign, an infinity or NaN makes them greater.
-func inRange(values []float32) bool {
-	most := uint32(0)
+// InRange says whether all values are between 0 and 1; it may say no to −0. As bits, such
+// floats are at most those of 1; a sign, an infinity or NaN makes them greater. Which shows
+// in the highest bit, either of the value or of its distance to 1, of all values at once.
+func InRange(values []float32) bool {
+	one, outside := math.Float32bits(1), uint32(0)
 	for _, v := range values {
-		most = max(most, math.Float32bits(v))
+		bits := math.Float32bits(v)
+		outside |= bits | (one - bits)
 	}
-	return most <= math.Float32bits(1)
+	return outside>>31 == 0
 }
 
 func add(totals []float64, sc *Scores, weight float64, clean bool) {

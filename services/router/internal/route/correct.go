@@ -24,24 +24,18 @@ func (s *Scheduler) correct(c *Cycle, res *ProfileResult, asked before, sum weig
 	n := len(res.Candidates)
 	now, then := res.InFlight[:n], asked.inFlight[:n]
 	unheard, own := s.unheard(c, res, asked.picks)
-	moved := false
-	first := int64(0)
-	for i, pos := range res.Candidates {
-		now[i] = c.Snapshot.InFlight(int(pos))
+	c.Snapshot.InFlightOf(res.Candidates, now)
+	for i := range then {
 		then[i] = now[i] - then[i] // from here on: Δ
-		if unheard != nil {
-			then[i] += max(0, unheard[i]-max(0, then[i]-own[i]))
-		}
-		if i == 0 {
-			first = then[0]
-		}
-		moved = moved || then[i] != first
 	}
-	if moved && sum.counting {
+	for i := range unheard {
+		then[i] += max(0, unheard[i]-max(0, then[i]-own[i]))
+	}
+	if sum.counting && moved(then) {
 		res.Corrected = true
 		for k := range res.Scores {
 			if sc := &res.Scores[k]; sc.Verdict == Scored && sc.RequestsPerPoint > 0 {
-				rescore(res.Totals[:n], sc, res.Profile.Scorers[k].Weight, then)
+				rescore(res.Totals[:n], sc, res.Profile.Scorers[k].Weight, then, sum.clean)
 			}
 		}
 	}
@@ -51,10 +45,23 @@ func (s *Scheduler) correct(c *Cycle, res *ProfileResult, asked before, sum weig
 	}
 }
 
+// moved says whether the picks made since scoring make any difference between candidates.
+func moved(delta []int64) bool {
+	some := int64(0)
+	for _, d := range delta {
+		some |= d ^ delta[0]
+	}
+	return some != 0
+}
+
 // rescore replaces a counting scorer's part in the totals by what it would be with
 // delta more requests on each candidate.
-func rescore(totals []float64, sc *Scores, weight float64, delta []int64) {
+func rescore(totals []float64, sc *Scores, weight float64, delta []int64, clean bool) {
 	per := sc.RequestsPerPoint
+	if clean && len(sc.AbstainedOn) == 0 {
+		rescoreAll(totals, sc.Values, per, weight, delta)
+		return
+	}
 	count := func(i int) float64 { return (1-sc.given(i))*per + float64(delta[i]) }
 	least, most := math.Inf(1), math.Inf(-1)
 	for i := range totals {
@@ -64,6 +71,27 @@ func rescore(totals []float64, sc *Scores, weight float64, delta []int64) {
 	width := max(per, most-least)
 	for i := range totals {
 		totals[i] += weight * (1 - (count(i)-least)/width - sc.given(i))
+	}
+}
+
+// rescoreAll is rescore for scores that are all given and in range, as they nearly always
+// are. It runs for every pick of a busy router, while the next pick waits.
+func rescoreAll(totals []float64, values []float32, per, weight float64, delta []int64) {
+	values, delta = values[:len(totals)], delta[:len(totals)]
+	least, most := math.Inf(1), math.Inf(-1)
+	for i, v := range values {
+		q := (1-float64(v))*per + float64(delta[i])
+		if q < least {
+			least = q
+		}
+		if q > most {
+			most = q
+		}
+	}
+	width := max(per, most-least)
+	for i, v := range values {
+		given := float64(v)
+		totals[i] += weight * (1 - ((1-given)*per+float64(delta[i])-least)/width - given)
 	}
 }
 
@@ -97,7 +125,7 @@ func rounder(weight float64) float64 {
 // draw by them.
 func leastLoad(c *Cycle, res *ProfileResult) {
 	s := c.Snapshot
-	inFlight(c, res.Candidates, res.InFlight)
+	s.InFlightOf(res.Candidates, res.InFlight)
 	for i, pos := range res.Candidates {
 		load := res.InFlight[i]
 		if s.Fresh(int(pos), c.Now) && s.Waiting[pos] >= 0 && s.Running[pos] >= 0 {

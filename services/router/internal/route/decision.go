@@ -19,7 +19,8 @@ var (
 	ErrScorerFailed = errors.New("a scorer that must answer did not")
 )
 
-// Decision is how one request was decided. It is immutable once made.
+// Decision is how one request was decided. It is immutable once made; see Keep for what
+// does not last.
 type Decision struct {
 	// Request is what was decided.
 	Request *Request
@@ -59,6 +60,31 @@ type Decision struct {
 	// SessionHeaders are the lower-case names of the response headers in which the
 	// client is to be given a token for the endpoint: see ResponseHeaders.
 	SessionHeaders []string
+
+	columns *columns // that its results were lent; nil: none
+	kept    bool
+}
+
+// Keep has the decision keep its columns, for an Observer that looks at them later: the
+// Totals and InFlight of its results, and the Values and Matched of their Scores. They are nil
+// else once all observers have been told, since an answer may be minutes in coming. Those of
+// a dry run stay. It must be called within Observer.Decided.
+func (d *Decision) Keep() { d.kept = true }
+
+// forget lets other decisions use the columns of this one, unless somebody keeps them.
+func (d *Decision) forget() {
+	c := d.columns
+	if c == nil || d.kept {
+		return
+	}
+	d.columns = nil
+	for _, r := range d.Results {
+		r.Totals, r.InFlight = nil, nil
+		for i := range r.Scores {
+			r.Scores[i].Values, r.Scores[i].Matched = nil, nil
+		}
+	}
+	c.home.Put(c)
 }
 
 // Usage is what the model server says it has done. Negative: not reported.

@@ -56,13 +56,19 @@ func (s *Scheduler) eligible(c *Cycle) eligible {
 // heedQuarantine drops who is in quarantine, unless that is everybody: a pool in
 // which all have failed is better tried than refused.
 func (s *Scheduler) heedQuarantine(c *Cycle, in *eligible) {
-	if s.deps.Quarantine == nil {
-		return
-	}
 	var out []int32
-	for _, id := range s.deps.Quarantine.Suspects() {
-		if pos, in := c.Snapshot.Table.Position(id); in && s.deps.Quarantine.Reason(id, c.Now) != "" {
-			out = append(out, int32(pos)) //nolint:gosec // at most roster.MaxEndpoints
+	if s.deps.Quarantine != nil {
+		for _, id := range s.deps.Quarantine.Suspects() {
+			if pos, in := c.Snapshot.Table.Position(id); in && s.deps.Quarantine.Reason(id, c.Now) != "" {
+				out = append(out, int32(pos)) //nolint:gosec // at most roster.MaxEndpoints
+			}
+		}
+	}
+	if c.Request.Retry != nil { // it has tried some by itself
+		for _, id := range c.Request.Retry.Failed {
+			if pos, in := c.Snapshot.Table.Position(id); in {
+				out = append(out, int32(pos)) //nolint:gosec // at most roster.MaxEndpoints
+			}
 		}
 	}
 	if len(out) == 0 {

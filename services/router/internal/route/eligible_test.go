@@ -115,6 +115,37 @@ func TestQuarantineNeverEmptiesTheList(t *testing.T) {
 	}
 }
 
+// Endpoints that have failed a request are out for it, with those in quarantine and like
+// them: tried again rather than nobody.
+func TestWhoHasFailedARequestIsOutForIt(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		out    outs
+		failed []roster.ID
+		want   []int32
+		waived bool
+	}{
+		{"one", nil, []roster.ID{"pod-0001"}, []int32{0, 2}, false},
+		{"one that is gone", nil, []roster.ID{"gone"}, []int32{0, 1, 2}, false},
+		{"one that is in quarantine too", outs{"pod-0001": "x"}, []roster.ID{"pod-0001"}, []int32{0, 2}, false},
+		{"another is in quarantine", outs{"pod-0000": "x"}, []roster.ID{"pod-0002"}, []int32{1}, false},
+		{"all", outs{"pod-0000": "x"}, []roster.ID{"pod-0002", "pod-0001"}, []int32{0, 1, 2}, true},
+	} {
+		for _, deps := range []route.Deps{{Fan: &fan{}, Quarantine: c.out}, {Fan: &fan{}}} {
+			if deps.Quarantine == nil && c.out != nil {
+				continue
+			}
+			g := newRigDeps(t, deps, with{}, pod{}, pod{}, pod{})
+			req := request()
+			req.Retry = &route.Retry{Failed: c.failed}
+			d := g.Explain(t.Context(), req)
+			if diff := cmp.Diff(c.want, d.Results[0].Candidates); diff != "" || d.QuarantineWaived != c.waived {
+				t.Errorf("%s: waived %t, %s", c.name, d.QuarantineWaived, diff)
+			}
+		}
+	}
+}
+
 // Where a filter lets few through, such as those that decode, and all of these are in
 // quarantine, they are tried, rather than that everybody is refused.
 func TestQuarantineNeverEmptiesAProfile(t *testing.T) {

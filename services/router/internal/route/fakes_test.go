@@ -100,13 +100,14 @@ func (r *reservation) Finish(bool, route.Usage) {
 	delete(r.l.open, r.id)
 }
 
-// observer keeps what it was told.
+// observer keeps what it was told, with all columns.
 type observer struct {
 	mu   sync.Mutex
 	seen []*route.Decision
 }
 
 func (o *observer) Decided(d *route.Decision) {
+	d.Keep()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.seen = append(o.seen, d)

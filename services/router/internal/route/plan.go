@@ -135,6 +135,29 @@ type LocalPrefiller interface {
 	PrefillHere()
 }
 
+// Unseen is implemented by reservations of stages of which it can be said that nobody will
+// tell when the work is done.
+type Unseen interface {
+	// EndsUnseen has the reservation end when the work is believed to be done, if it has
+	// not ended before. streams says that the first token of the answer will be told as it
+	// comes.
+	EndsUnseen(streams bool)
+}
+
+// LeftToProxy tells the stages' reservations that it is a proxy who carries the plan out, so
+// that nobody will tell when a stage is done. A front that has a proxy do that calls it,
+// once.
+func (d *Decision) LeftToProxy() {
+	if d.Plan == nil {
+		return
+	}
+	for i := range d.Plan.Stages {
+		if u, ok := d.Plan.Stages[i].Reservation.(Unseen); ok {
+			u.EndsUnseen(d.Request.Streams)
+		}
+	}
+}
+
 func prefillHere(r Reservation) {
 	if p, ok := r.(LocalPrefiller); ok {
 		p.PrefillHere()

@@ -6,9 +6,11 @@ import "time"
 type Policy struct {
 	// Prefill and Encode are of the stages of these names.
 	Prefill, Encode StagePolicy
-	// BootstrapPort is where SGLang's prefill servers listen for decoders, with
-	// ConnectorSGLang.
+	// BootstrapPort is where prefill servers listen for decoders, with ConnectorSGLang and
+	// ConnectorMooncake.
 	BootstrapPort uint16
+	// P2PPort is where engines hand out what they have offloaded, with ConnectorOffloading.
+	P2PPort uint16
 }
 
 // Of returns the policy of the stage of that name.
@@ -41,21 +43,10 @@ const (
 	Fail                     // the client gets an error
 )
 
-// After returns what to do after failed attempts, at least one, that took spent
-// together. another says whether there is an endpoint that has not been tried.
-func (p *StagePolicy) After(failed int, spent time.Duration, another bool) Action {
-	for _, a := range p.OnFailure {
-		if a != RetryOther || another && failed < p.Attempts && spent < p.Budget {
-			return a
-		}
-	}
-	return Fail
-}
-
 // Falls is true if a request without the stage is served all the same, by the endpoint
 // that decodes.
 func (p *StagePolicy) Falls() bool {
-	return p.After(p.Attempts, p.Budget, false) == Local
+	return len(p.OnFailure) > 0 && p.OnFailure[len(p.OnFailure)-1] == Local
 }
 
 // Connector is how what a stage has made gets to the endpoint that decodes, and so how
@@ -70,6 +61,10 @@ const (
 	ConnectorSGLang Connector = "sglang"
 	// ConnectorSharedStorage: prefill first, if decoding says that its cache misses.
 	ConnectorSharedStorage Connector = "shared-storage"
+	// ConnectorMooncake: both at once, joined by an id.
+	ConnectorMooncake Connector = "mooncake"
+	// ConnectorOffloading: prefill first, which stores under an id what decoding fetches.
+	ConnectorOffloading Connector = "offloading"
 	// ConnectorSidecar: a proxy beside the endpoint that decodes carries it out; it is told
 	// by headers.
 	ConnectorSidecar Connector = "sidecar"

@@ -144,7 +144,8 @@ func (s *Scores) Believed() []uint32 {
 // Fan asks scorers. An implementation never blocks past ctx's deadline or its own.
 type Fan interface {
 	// Score asks every scorer about every candidate at once. out has one entry
-	// per scorer, to be filled in whatever happens. candidates are ascending and
+	// per scorer, to be filled in whatever happens, and in the room that its Values and
+	// Matched have, if any. candidates are ascending and
 	// must not be changed. It takes no longer than the Fan's own time and the request's
 	// Deadline allow, and ends with ctx.
 	Score(ctx context.Context, c *Cycle, scorers []Scorer, candidates []int32, out []Scores)

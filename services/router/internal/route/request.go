@@ -1,6 +1,10 @@
 package route
 
-import "time"
+import (
+	"time"
+
+	"github.com/pointsman/pointsman/internal/kit/roster"
+)
 
 // Request is what routing knows about one inference request. It is filled in by a
 // front and not changed afterwards.
@@ -23,6 +27,8 @@ type Request struct {
 	// PromptTokens is the estimated length of the prompt, in tokens. 0 if the body
 	// was not understood.
 	PromptTokens uint32
+	// Streams is true if the answer is asked for as a stream.
+	Streams bool
 	// Media is true if an image, video or audio is among the messages.
 	Media bool
 	// MaxOutputTokens is the client's limit of the answer; negative if absent.
@@ -39,6 +45,18 @@ type Request struct {
 	// Deadline is when the caller wants the decision at the latest: scorers that have
 	// not answered by then are decided without. Zero: their own time is all that counts.
 	Deadline time.Time
+	// Retry is what became of the attempts before this decision; nil for the first.
+	Retry *Retry
+}
+
+// Retry is what is known of a request that endpoints have failed already.
+type Retry struct {
+	// Failed are those endpoints. For this request they are as good as in quarantine: tried
+	// again only where nobody else is left.
+	Failed []roster.ID
+	// Handed is how many of the attempts failed at an endpoint that was to fetch the prompt
+	// from another one, so that it may be the transfer that fails.
+	Handed int
 }
 
 // AskedModel is the model that the client named.

@@ -30,7 +30,7 @@ func (s *Scheduler) runProfile(ctx context.Context, f *frame, p *Profile, in eli
 	counts := s.borrow(len(res.Candidates))
 	defer s.scratch.Put(counts)
 	then := before{*counts, s.picks.Load()}
-	inFlight(c, res.Candidates, then.inFlight)
+	c.Snapshot.InFlightOf(res.Candidates, then.inFlight)
 	sum, err := s.score(ctx, f, res)
 	if err != nil {
 		res.Err = err
@@ -76,12 +76,11 @@ func filter(c *Cycle, res *ProfileResult) error {
 // score asks the profile's scorers and adds up what they say.
 func (s *Scheduler) score(ctx context.Context, f *frame, res *ProfileResult) (weighed, error) {
 	n := len(res.Candidates)
-	res.Totals, res.InFlight = make([]float64, n), make([]int64, n)
+	s.room(f, res, n)
 	scorers := res.Profile.Scorers
 	if len(scorers) == 0 {
 		return weighed{}, nil
 	}
-	res.Scores = f.newScores(len(scorers))
 	s.deps.Fan.Score(ctx, &f.cycle, scorers, res.Candidates, res.Scores)
 	if err := ctx.Err(); err != nil {
 		return weighed{}, fmt.Errorf("score %d endpoints: %w", n, err)
@@ -135,10 +134,4 @@ func leastLoadWords(tieBreak string) string {
 		return words
 	}
 	return words + ", then " + tieBreak
-}
-
-func inFlight(c *Cycle, candidates []int32, into []int64) {
-	for i, pos := range candidates {
-		into[i] = c.Snapshot.InFlight(int(pos))
-	}
 }

@@ -26,7 +26,8 @@ type Roster interface {
 // Observer is told of every decision that was made, dry runs excepted.
 type Observer interface {
 	// Decided is called once per decision, after it is complete and outside all
-	// locks. It must be quick, and must not change d.
+	// locks. It must be quick, and must not change d. If it looks at the columns of d's
+	// results later, it keeps them by d.Keep.
 	Decided(d *Decision)
 }
 
@@ -79,6 +80,7 @@ type Scheduler struct {
 	identity  atomic.Pointer[[]int32]
 	addresses atomic.Pointer[addressIndex]
 	scratch   sync.Pool // of *[]int64
+	columns   sync.Pool // of *columns
 
 	// pickMu makes reading the counts in flight, picking by them and reserving the
 	// pick one step, so that the next pick sees this one.
@@ -124,6 +126,7 @@ func (s *Scheduler) Decide(ctx context.Context, req *Request) *Decision {
 	if s.deps.Observer != nil {
 		s.deps.Observer.Decided(d)
 	}
+	d.forget()
 	return d
 }
 

@@ -1,7 +1,9 @@
 package route
 
 // Reason is why a stage that the configuration has was not, or not to the end, carried
-// out elsewhere. It is the label of metrics.
+// out elsewhere. It is the label of metrics. How each leg ended of a stage that was tried is
+// another question, with answers of its own: package disagg has them, and here they are all
+// ReasonStageFailed.
 type Reason string
 
 // Reasons.
@@ -28,8 +30,8 @@ const (
 	// ReasonCached: the endpoint that decodes was asked first, and had enough of the prompt
 	// in its cache. Never in a Plan.
 	ReasonCached Reason = "cached"
-	// ReasonStageFailed: it was tried and failed. Never in a Plan: whoever carries the
-	// stage out counts it.
+	// ReasonStageFailed: it was tried and failed. In a Plan only of a request that is
+	// decided again; else whoever carries the stage out counts it.
 	ReasonStageFailed Reason = "stage-failed"
 )
 

@@ -11,10 +11,33 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/internal/kit/telemetry"
 	"github.com/pointsman/pointsman/services/router/internal/prompt"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
+
+// A proxy beside the endpoint that decodes tells by a reason whose failure it passes on.
+func TestCulprit(t *testing.T) {
+	d, p, e1, e2 := &roster.Endpoint{ID: "d"}, &roster.Endpoint{ID: "p"}, &roster.Endpoint{ID: "e1"}, &roster.Endpoint{ID: "e2"}
+	plan := func(encoders int) *route.Plan {
+		return &route.Plan{Stages: []route.Stage{
+			{Name: route.StageEncode, Endpoints: []*roster.Endpoint{e1, e2}, Picked: encoders}, {Name: route.StagePrefill, Endpoints: []*roster.Endpoint{p, d}, Picked: 1},
+		}}
+	}
+	for _, c := range []struct {
+		plan   *route.Plan
+		reason string
+		want   *roster.Endpoint
+	}{
+		{nil, "", d}, {nil, "prefill-failed", d}, {&route.Plan{}, "encode-failed", d}, {plan(1), "", d}, {plan(1), "decode-unreachable", d},
+		{plan(1), "prefill-failed", p}, {plan(1), "encode-failed", e1}, {plan(2), "encode-failed", nil},
+	} {
+		if got := Culprit(&route.Decision{Plan: c.plan}, d, c.reason); got != c.want {
+			t.Errorf("%q: %v, want %v", c.reason, got, c.want)
+		}
+	}
+}
 
 // Clients read errors by the API that they speak.
 func TestBody(t *testing.T) {

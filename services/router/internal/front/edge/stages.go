@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/pointsman/pointsman/internal/kit/roster"
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
@@ -40,6 +41,26 @@ func StageHeaders(d *route.Decision) []route.Header {
 		all = append(all, route.Header{Name: HeaderDataParallel, Value: d.Endpoint.Address})
 	}
 	return all
+}
+
+// Culprit returns the endpoint to blame for an answer of the endpoint e that counts as a
+// failure. reason is the answer's x-pointsman-reason, by which the proxy beside e tells that
+// it was another one's: nil if it is not known whose of several.
+func Culprit(d *route.Decision, e *roster.Endpoint, reason string) *roster.Endpoint {
+	switch reason {
+	case PrefillFailed.String():
+		if s := d.Plan.Stage(route.StagePrefill); s != nil {
+			return s.Endpoints[0] // no other was named to the proxy
+		}
+	case EncodeFailed.String():
+		if s := d.Plan.Stage(route.StageEncode); s != nil {
+			if s.Picked > 1 {
+				return nil
+			}
+			return s.Endpoints[0]
+		}
+	}
+	return e
 }
 
 // Stages counts what became of the stages of requests. Counting allocates nothing.

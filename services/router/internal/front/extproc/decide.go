@@ -32,6 +32,7 @@ func (x *exchange) decide() *edge.Refusal {
 		return edge.OfDecision(d.Err)
 	}
 	x.decision, x.endpoint, x.reservation = d, d.Endpoint, d.Reservation
+	d.LeftToProxy()
 	for _, res := range d.Results {
 		if res.LeastLoad {
 			x.basis = byLoad

@@ -73,8 +73,9 @@ func sameAddress(a, b string) bool {
 }
 
 // judge tells the quarantine how the endpoint does. That it could not be reached is
-// seen as an answer that the proxy made up.
-func (x *exchange) judge() {
+// seen as an answer that the proxy made up; that it was another one's fault is what a
+// sidecar gives as the reason.
+func (x *exchange) judge(reason string) {
 	if x.endpoint == nil {
 		return
 	}
@@ -87,7 +88,9 @@ func (x *exchange) judge() {
 	if why == "" || why == "via_upstream" {
 		why = "it answered with a failure"
 	}
-	q.Failed(x.endpoint.ID, why)
+	if e := edge.Culprit(x.decision, x.endpoint, reason); e != nil {
+		q.Failed(e.ID, why)
+	}
 }
 
 // begins reports the first token.

@@ -14,7 +14,7 @@ func (x *exchange) responseHeaders() error {
 		return x.neutral()
 	}
 	x.response, x.answered = passing, true
-	var contentType, encoding string
+	var contentType, encoding, reason string
 	var strip []string
 	for name, value := range x.in.Headers.All {
 		switch name = lower(name); name {
@@ -24,6 +24,9 @@ func (x *exchange) responseHeaders() error {
 			contentType = value
 		case "content-encoding":
 			encoding = value
+		case edge.HeaderReason:
+			reason = value
+			strip = append(strip, name)
 		case edge.HeaderObjective, edge.HeaderFairness, x.s.cfg.DestinationHeader:
 			strip = append(strip, name)
 		default:
@@ -37,7 +40,7 @@ func (x *exchange) responseHeaders() error {
 		x.meter = usage.New(contentType, encoding)
 	}
 	x.heed()
-	x.judge()
+	x.judge(reason)
 	set := x.tokens()
 	if len(strip) > 0 || len(set) > 0 {
 		x.out.Mutate(wire.ResponseHeaders, &wire.Mutation{Set: set, Remove: strip})

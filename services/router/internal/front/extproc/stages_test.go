@@ -1,6 +1,7 @@
 package extproc
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -64,6 +65,53 @@ func TestHeadersOfStages(t *testing.T) {
 				p.finish()
 			})
 		})
+	}
+}
+
+// unseen is a stage's reservation that is told that nobody will say when it is done.
+type unseen struct {
+	reservation
+	streams []bool
+}
+
+func (u *unseen) EndsUnseen(streams bool) { u.streams = append(u.streams, streams) }
+
+// A sidecar tells whose failure it passes on, and the one who decodes is not blamed for it;
+// clients do not see that. Nobody tells when a stage is done, and the stage is told so.
+func TestWhatASidecarSaysOfAFailure(t *testing.T) {
+	for _, c := range []struct {
+		reason string
+		stream bool
+		want   []string
+	}{
+		{"prefill-failed", true, []string{"p: it answered with a failure"}},
+		{"encode-failed", false, nil}, // one of two, and it is not known which
+		{"decode-unreachable", false, []string{"e0: it answered with a failure"}},
+	} {
+		r := newRig(t)
+		encode, prefill := &unseen{}, &unseen{}
+		r.server.deps.Decider = deciderFunc(func(req *route.Request) *route.Decision {
+			d := r.pick(req)
+			d.Plan = &route.Plan{Stages: []route.Stage{
+				{Name: route.StageEncode, Endpoints: []*roster.Endpoint{{ID: "a"}, {ID: "b"}}, Picked: 2, Reservation: encode},
+				{Name: route.StagePrefill, Endpoints: []*roster.Endpoint{{ID: "p"}, {ID: "q"}}, Picked: 1, Reservation: prefill},
+			}}
+			return d
+		})
+		p := r.open(duplex, none)
+		p.submit(duplex, "/v1/completions", fmt.Sprintf(`{"model":"m","prompt":"x","stream":%t}`, c.stream))
+		p.answer(502, true, "x-pointsman-reason", c.reason)
+		if got := p.recv().GetResponseHeaders().GetResponse().GetHeaderMutation().GetRemoveHeaders(); !slices.Contains(got, edge.HeaderReason) {
+			t.Errorf("%s: removed are %v", c.reason, got)
+		}
+		p.finish()
+		r.last()
+		if d := cmp.Diff(c.want, r.failed); d != "" {
+			t.Errorf("%s: blamed (-want +got):\n%s", c.reason, d)
+		}
+		if d := cmp.Diff([][]bool{{c.stream}, {c.stream}}, [][]bool{encode.streams, prefill.streams}); d != "" {
+			t.Errorf("%s: stages were told %s", c.reason, d)
+		}
 	}
 }
 

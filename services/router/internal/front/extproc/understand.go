@@ -45,7 +45,7 @@ func cutShort(err error) bool {
 func (x *exchange) describe(got *prompt.Reading) {
 	r := &x.asked.request
 	r.Model, r.Adapter = got.Model, got.Adapter
-	r.PromptTokens, r.MaxOutputTokens, r.Media = got.PromptTokens, got.MaxOutputTokens, got.Media
+	r.PromptTokens, r.MaxOutputTokens, r.Media, r.Streams = got.PromptTokens, got.MaxOutputTokens, got.Media, got.Stream
 	r.Prompt, x.prompt = nil, got.Prompt
 	if got.Prompt != nil {
 		r.Prompt = got.Prompt

@@ -47,6 +47,10 @@ func (s *Server) WatchDecisions(in *routerv1.WatchDecisionsRequest, out grpc.Ser
 	entries, stop := s.deps.Decisions.Watch(int(in.GetPastCount()), in.GetIncludeCandidates())
 	defer stop()
 	past := min(len(entries), int(in.GetPastCount()))
+	// The caller may wait for the headers: nothing that is decided after them is missed.
+	if err := out.SendHeader(nil); err != nil {
+		return err
+	}
 	for n := 0; !in.GetPastOnly() || n < past; n++ {
 		select {
 		case <-out.Context().Done():

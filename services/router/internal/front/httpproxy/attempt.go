@@ -54,10 +54,9 @@ type fault struct {
 // that whatever comes is to be passed on.
 func (x *exchange) attempt(e *roster.Endpoint, last bool) (*answer, *fault) {
 	ctx, cancel := context.WithCancelCause(x.ctx)
-	a := &answer{from: e, ctx: ctx, dog: newWatchdog(cancel)}
+	a := &answer{from: e, ctx: ctx, dog: newWatchdog(cancel, x.p.cfg.FirstByteTimeout.D())}
 	began := time.Now()
 	x.dog = a.dog
-	x.dog.watch(x.p.cfg.FirstByteTimeout.D())
 	if err := x.reach(ctx, a); err != nil {
 		return nil, x.failed(a, err)
 	}
@@ -83,8 +82,7 @@ func (x *exchange) attempt(e *roster.Endpoint, last bool) (*answer, *fault) {
 			return nil, x.failed(a, err)
 		}
 	}
-	a.dog.rest()
-	a.dog.begun.Store(true)
+	a.dog.begins()
 	x.p.metrics.firstByte.Record(x.ctx, time.Since(began).Seconds())
 	return a, nil
 }

@@ -4,41 +4,16 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
-	"sync/atomic"
 
 	"github.com/pointsman/pointsman/internal/kit/roster"
 )
 
-// maxStale is how many connections that turn out to be closed are tried at most.
-const maxStale = 8
-
-// send sends the request and waits for the head of an answer. A connection that was
-// kept may have been closed by the endpoint in the meantime; if no byte of an answer
-// has come over it the request is sent again, for it cannot have been answered.
+// send sends the request and waits for the head of an answer, whatever connections turn out
+// to be stale.
 func (x *exchange) send(ctx context.Context, e *roster.Endpoint) (*http.Response, error) {
-	for stale := 0; ; stale++ {
-		var c connection
-		resp, err := x.p.transport.RoundTrip(x.outgoing(c.traced(ctx), e))
-		if err == nil || ctx.Err() != nil || !c.stale() || stale == maxStale {
-			return resp, err
-		}
-		x.p.metrics.retries.Add(ctx, 1, x.p.metrics.stale...)
-	}
+	return x.p.steady.RoundTrip(x.outgoing(ctx, e))
 }
-
-// connection is what is seen of the connection that a request goes over.
-type connection struct{ reused, answered atomic.Bool }
-
-func (c *connection) traced(ctx context.Context) context.Context {
-	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn:              func(i httptrace.GotConnInfo) { c.reused.Store(i.Reused) },
-		GotFirstResponseByte: func() { c.answered.Store(true) },
-	})
-}
-
-func (c *connection) stale() bool { return c.reused.Load() && !c.answered.Load() }
 
 // outgoing makes the request to the endpoint.
 func (x *exchange) outgoing(ctx context.Context, e *roster.Endpoint) *http.Request {

@@ -42,9 +42,10 @@ type exchange struct {
 	dog         *watchdog         // of the attempt under way
 	guarded     bool              // the body was looked at
 	handed      int               // attempts that failed with what another endpoint had prefilled
-	alone       bool              // for that an endpoint is to do all by itself
+	suspected   []handover        // of these attempts
 	reservation route.Reservation // nil: none, or ended
 	tried       []roster.ID
+	encoded     []byte       // ec_transfer_params of those who have encoded its media
 	sending     http.Header  // what goes to endpoints
 	saved       *savedAnswer // the last answer of an endpoint that failed
 
@@ -179,7 +180,7 @@ func (x *exchange) read() (*prompt.Reading, *edge.Refusal) {
 func (x *exchange) describe(got *prompt.Reading) {
 	r := x.request
 	r.Model, r.Adapter, r.SessionKey = got.Model, got.Adapter, got.SessionKey
-	r.PromptTokens, r.MaxOutputTokens, r.Media = got.PromptTokens, got.MaxOutputTokens, got.Media
+	r.PromptTokens, r.MaxOutputTokens, r.Media, r.Streams = got.PromptTokens, got.MaxOutputTokens, got.Media, got.Stream
 	if got.Prompt != nil {
 		r.Prompt, x.prompt = got.Prompt, got.Prompt
 	}

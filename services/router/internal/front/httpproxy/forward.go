@@ -41,8 +41,8 @@ func (x *exchange) forward() *edge.Refusal {
 			return refuseStage(why.why, why.err)
 		}
 		x.p.log.Debug("endpoint failed before its first byte", "request_id", x.id, "endpoint", e.ID, "reason", why.why.String(), "error", why.err)
-		x.p.quarantine.Failed(e.ID, why.err.Error())
-		if !x.again() {
+		x.blame(e, why)
+		if _, fetches := x.fetched(e); fetches && !x.again() {
 			x.handed++
 		}
 		if tries == x.p.cfg.Retries || why.why == edge.FirstByteTimeout && !x.p.cfg.RetryTimeouts {
@@ -58,9 +58,10 @@ func (x *exchange) forward() *edge.Refusal {
 }
 
 // next returns the endpoint to try next, with the reservation moved there, or nil:
-// the fall-backs of the decision in order, then those of a new one. What another endpoint
-// has prefilled is there once: if it may have been taken, a new decision finds out who
-// is to prefill again. Where everybody has failed with that, one is tried without it.
+// the fall-backs of the decision in order, then those of a new one, which knows who has
+// failed. What another endpoint has prefilled is there once: if it may have been taken, the
+// new decision finds out who is to prefill again, or that it is to be decoded alone, which
+// may be where it was to be decoded before.
 func (x *exchange) next() *roster.Endpoint {
 	if x.again() {
 		if e := x.untried(x.decision.Fallbacks); e != nil {
@@ -68,7 +69,9 @@ func (x *exchange) next() *roster.Endpoint {
 			return e
 		}
 	}
-	d := x.p.decider.Decide(x.ctx, x.request)
+	again := *x.request // the other decision keeps that
+	again.Retry = &route.Retry{Failed: slices.Clone(x.tried), Handed: x.handed}
+	d := x.p.decider.Decide(x.ctx, &again)
 	if d.Endpoint == nil {
 		return nil
 	}
@@ -84,8 +87,8 @@ func (x *exchange) next() *roster.Endpoint {
 		x.move(e)
 		return e
 	}
-	if x.handed > 0 && !x.alone && d.Plan != nil && d.Plan.Policy.Prefill.Falls() {
-		x.alone = true
+	if x.handed > 0 && d.Plan != nil && d.Plan.Stage(route.StagePrefill) == nil && d.Plan.Policy.Prefill.Falls() {
+		x.handed = 0 // once
 		return d.Endpoint
 	}
 	return nil

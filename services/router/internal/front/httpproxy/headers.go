@@ -5,37 +5,16 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/pointsman/pointsman/internal/kit/hop"
 	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 )
 
 // headerRequestID is edge.HeaderRequestID in canonical form, as maps have it.
 const headerRequestID = "X-Request-Id"
 
-// hopByHop is true for headers that belong to a connection and not to a message.
-func hopByHop(name string) bool {
-	switch name {
-	case "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings":
-		return true
-	}
-	return false
-}
-
 // forRouter is true for headers that speak to the router and not to the engine.
 func forRouter(name string) bool {
 	return name == "X-Gateway-Inference-Objective" || name == "X-Gateway-Inference-Fairness-Id"
-}
-
-// listed returns whether a header's values, comma lists of tokens, hold the token.
-func listed(values []string, token string) bool {
-	for _, v := range values {
-		for t := range strings.SplitSeq(v, ",") {
-			if strings.EqualFold(strings.TrimSpace(t), token) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // requestHeaders are the headers that go to the endpoint.
@@ -44,13 +23,13 @@ func requestHeaders(r *http.Request, id string) http.Header {
 	connection := r.Header["Connection"]
 	for name, values := range r.Header {
 		switch {
-		case hopByHop(name), edge.Routing(name), forRouter(name), name == "Expect":
-		case len(connection) > 0 && listed(connection, name):
+		case hop.Own(name), edge.Routing(name), forRouter(name), name == "Expect":
+		case len(connection) > 0 && hop.Listed(connection, name):
 		default:
 			out[name] = values
 		}
 	}
-	if listed(r.Header["Te"], "trailers") {
+	if hop.Listed(r.Header["Te"], "trailers") {
 		out["Te"] = []string{"trailers"}
 	}
 	if _, ok := out["User-Agent"]; !ok {
@@ -85,7 +64,7 @@ func forwarded(out http.Header, r *http.Request) {
 func answerHeaders(to, from http.Header) {
 	connection := from["Connection"]
 	for name, values := range from {
-		if hopByHop(name) || edge.Routing(name) || name == headerRequestID || len(connection) > 0 && listed(connection, name) {
+		if hop.Own(name) || edge.Routing(name) || name == headerRequestID || len(connection) > 0 && hop.Listed(connection, name) {
 			continue
 		}
 		to[name] = values
@@ -97,7 +76,7 @@ func answerHeaders(to, from http.Header) {
 
 // trailing is true for trailers of an answer that go to the client.
 func trailing(name string) bool {
-	return !hopByHop(name) && !edge.Routing(name) && name != headerRequestID && name != "Content-Length"
+	return !hop.Own(name) && !edge.Routing(name) && name != headerRequestID && name != "Content-Length"
 }
 
 // requestID returns the client's id if it can be used, else a new one.

@@ -14,11 +14,6 @@ import (
 	"github.com/pointsman/pointsman/services/router/internal/route"
 )
 
-// maxHanded is how many attempts with what another endpoint has prefilled may fail at the
-// endpoints that decode. It may be the handing over that fails, of which they do not tell:
-// the next one prefills by itself, if the policy lets it.
-const maxHanded = 2
-
 // legs is what an exchange knows of a decision whose prompt another endpoint prefills.
 type legs struct {
 	of    *route.Decision
@@ -68,7 +63,11 @@ func (x *exchange) begin(ctx context.Context) error {
 		return nil
 	}
 	x.legs = legs{of: d, decisions: x.legs.decisions + 1}
-	if d.Plan == nil || d.Plan.Connector == route.ConnectorSidecar {
+	if d.Plan == nil {
+		return nil
+	}
+	if d.Plan.Connector == route.ConnectorSidecar {
+		d.LeftToProxy()
 		return nil
 	}
 	if s := d.Plan.Stage(route.StageEncode); s != nil {
@@ -78,11 +77,6 @@ func (x *exchange) begin(ctx context.Context) error {
 	}
 	s := d.Plan.Stage(route.StagePrefill)
 	if s == nil {
-		return nil
-	}
-	if (x.alone || x.handed >= maxHanded) && d.Plan.Policy.Prefill.Falls() {
-		x.alone = true
-		x.takeOver(s, route.ReasonStageFailed)
 		return nil
 	}
 	run, err := x.divide(s)
@@ -102,10 +96,7 @@ func (x *exchange) divide(s *route.Stage) (*disagg.Run, error) {
 	if x.body == nil || !plain(x.r.Header["Content-Encoding"]) {
 		return nil, errCompressed
 	}
-	w := &stageWatcher{p: x.p, d: x.decision, s: s, on: s.Endpoints[0].ID}
-	if x.decision.Plan.Connector != route.ConnectorSGLang { // whose legs go together
-		w.before = x
-	}
+	w := &stageWatcher{p: x.p, x: x, d: x.decision, s: s, on: s.Endpoints[0].ID}
 	return x.p.runner.Begin(planOf(x.decision.Plan, s), x.divided(), w)
 }
 
@@ -116,7 +107,7 @@ func (x *exchange) divided() *disagg.Request {
 		id += "." + strconv.Itoa(x.legs.decisions)
 	}
 	return &disagg.Request{
-		URL: x.r.URL, Header: x.headers(), ID: id, Body: b.data,
+		URL: x.r.URL, Header: x.headers(), ID: id, Body: b.data, Encoded: x.encoded,
 		Retain: func() func() { b.hold(); return b.release },
 	}
 }
@@ -134,7 +125,7 @@ func plain(encodings []string) bool {
 // planOf says in package disagg's words what is to be done.
 func planOf(p *route.Plan, s *route.Stage) *disagg.Plan {
 	return &disagg.Plan{
-		Connector: disagg.Connector(p.Connector), BootstrapPort: p.Policy.BootstrapPort,
+		Connector: disagg.Connector(p.Connector), BootstrapPort: p.Policy.BootstrapPort, P2P: disagg.P2P{Port: p.Policy.P2PPort},
 		Prefill: endpointsOf(s), Policy: policyOf(p.Policy.Of(s.Name)),
 	}
 }

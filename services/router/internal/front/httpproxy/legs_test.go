@@ -126,14 +126,29 @@ func newPD(t *testing.T, c route.Connector, policy *route.Policy, decode, prefil
 		r.plan = func(d *route.Decision, all []roster.Endpoint) {
 			left := func(from, to int) (in []*roster.Endpoint) {
 				for i := from; i < to; i++ {
-					if !contains(r.failed, string(all[i].ID)) {
+					retry := d.Request.Retry
+					if !contains(r.failed, string(all[i].ID)) && (retry == nil || !slices.Contains(retry.Failed, all[i].ID)) {
 						in = append(in, &all[i])
 					}
 				}
 				return in
 			}
 			decoders := left(0, len(decode))
+			if retry := d.Request.Retry; retry != nil && retry.Handed > 0 && policy.Prefill.Falls() && (retry.Handed > 1 || len(decoders) == 0) {
+				// As profile.Disagg has it.
+				for i := range decode {
+					decoders = append(decoders, &all[i])
+				}
+				d.Endpoint, d.Fallbacks = decoders[0], nil
+				d.Plan = &route.Plan{Policy: policy, Connector: c, Skipped: []route.Skip{{Stage: route.StagePrefill, Reason: route.ReasonStageFailed}}}
+				return
+			}
+			prefillers := left(len(decode), len(all))
+			for i := len(decode); len(prefillers) == 0 && !policy.Prefill.Falls() && i < len(all); i++ {
+				prefillers = append(prefillers, &all[i]) // somebody must
+			}
 			if len(decoders) == 0 {
+				d.Reservation.Finish(false, route.NoUsage())
 				d.Err, d.Endpoint = route.ErrNoEndpoint, nil
 				return
 			}
@@ -141,7 +156,7 @@ func newPD(t *testing.T, c route.Connector, policy *route.Policy, decode, prefil
 			own := &stageReservation{}
 			p.stages = append(p.stages, own)
 			d.Reservation = both{d.Reservation, own}
-			s := route.Stage{Name: route.StagePrefill, Endpoints: left(len(decode), len(all)), Picked: 1, Reservation: own}
+			s := route.Stage{Name: route.StagePrefill, Endpoints: prefillers, Picked: 1, Reservation: own}
 			if len(s.Endpoints) > 0 {
 				own.on = []roster.ID{s.Endpoints[0].ID}
 				d.Plan = &route.Plan{Stages: []route.Stage{s}, Policy: policy, Connector: c}
@@ -187,7 +202,7 @@ func TestPrefillElsewhere(t *testing.T) {
 	left := make(chan error, 10)
 	hangs := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done(); left <- r.Context().Err() }
 	short := policyFor(route.Local)
-	short.Prefill.Timeout = 50 * time.Millisecond
+	short.Prefill.Timeout = 500 * time.Millisecond // long enough to come to the endpoint
 	tests := []struct {
 		name            string
 		connector       route.Connector
@@ -361,10 +376,17 @@ func TestClientLeavesWhilePrefilling(t *testing.T) {
 // The time that others take before it is not that of the endpoint that decodes.
 func TestFirstByteTimeoutIsOfDecoding(t *testing.T) {
 	hangs := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	meets := func(w http.ResponseWriter, r *http.Request) { // it waits for the other leg, as SGLang's do
+		if raw, _ := io.ReadAll(r.Body); strings.Contains(string(raw), "bootstrap_room") {
+			<-r.Context().Done()
+			return
+		}
+		decodes()(w, r)
+	}
 	policy := policyFor(route.Local)
-	policy.Prefill.Timeout = 300 * time.Millisecond
-	for _, c := range []route.Connector{route.ConnectorNIXL, route.ConnectorSharedStorage} {
-		p := newPD(t, c, policy, handlers{decodes()}, handlers{hangs}, with(func(c *Config) { c.FirstByteTimeout = ms(150) }))
+	policy.Prefill.Timeout = 900 * time.Millisecond
+	for _, c := range []route.Connector{route.ConnectorNIXL, route.ConnectorSharedStorage, route.ConnectorSGLang} {
+		p := newPD(t, c, policy, handlers{meets}, handlers{hangs}, with(func(c *Config) { c.FirstByteTimeout = ms(600) }))
 		if got := p.chat(); got.status != 200 {
 			t.Errorf("%s: %+v", c, got)
 		}
@@ -381,8 +403,87 @@ func TestFirstByteTimeoutIsOfDecoding(t *testing.T) {
 		t.Errorf("decoding hangs: %+v", got)
 	}
 	p.settled()
-	if failed := p.failures(); len(failed) != 1 || !strings.HasPrefix(failed[0], "e0:") {
-		t.Errorf("decoding hangs: blamed are %q", failed)
+	if failed := p.failures(); len(failed) != 0 || p.value("transfer_failures_total") != 1 {
+		t.Errorf("decoding, or the transfer, hangs: blamed are %q", failed)
+	}
+	p = newPD(t, route.ConnectorSGLang, policyFor(route.Local), handlers{hangs}, handlers{answers(200, "{}")}, with(func(c *Config) { c.FirstByteTimeout = ms(50) }))
+	if got := p.chat(); got.status != 504 || got.header.Get("X-Pointsman-Reason") != "first-byte-timeout" {
+		t.Errorf("SGLang's decoding hangs: %+v", got)
+	}
+}
+
+// A prompt does not arrive where it is to be decoded. Whose fault it was is found out by who
+// else fetches from whom, and nobody is blamed before.
+func TestTransferFails(t *testing.T) {
+	fails := func(w http.ResponseWriter, r *http.Request) { // only where there is something to fetch
+		if raw, _ := io.ReadAll(r.Body); strings.Contains(string(raw), "kv_transfer_params") {
+			answers(500, "no blocks")(w, r)
+			return
+		}
+		decodes()(w, r)
+	}
+	for _, tt := range []struct {
+		name            string
+		decode, prefill handlers
+		retries         int
+		policy          route.Action
+		status          int
+		legs            []string
+		failed          []string
+		failures        float64
+		blamed          map[string]float64
+	}{
+		{
+			"the prefill endpoint's", handlers{fails, fails}, handlers{prefills()}, 3, route.Local,
+			200, []string{"prefill e2", "decode e0", "prefill e2", "decode e1", "whole e0"}, []string{"e2"}, 2, map[string]float64{"prefill": 1},
+		},
+		{
+			"the decoding endpoint's", handlers{fails, decodes()}, handlers{prefills()}, 3, route.Local,
+			200, []string{"prefill e2", "decode e0", "prefill e2", "decode e1"}, []string{"e0"}, 1, map[string]float64{"decode": 1},
+		},
+		{
+			"nobody else decodes", handlers{fails}, handlers{prefills()}, 3, route.Local,
+			200, []string{"prefill e1", "decode e0", "whole e0"}, []string{"e1"}, 1, map[string]float64{"prefill": 1},
+		},
+		{
+			"it cannot decode alone either", handlers{answers(500, "broken")}, handlers{prefills()}, 3, route.Local,
+			500, []string{"prefill e1", "decode e0", "whole e0"}, []string{"e0"}, 1, nil,
+		},
+		{
+			"it must not decode alone", handlers{fails, fails, fails}, handlers{prefills()}, 3, route.Fail,
+			500, []string{"prefill e3", "decode e0", "prefill e3", "decode e1", "prefill e3", "decode e2"}, []string{"e3"}, 3, map[string]float64{"prefill": 1},
+		},
+		{
+			"not tried again", handlers{fails, decodes()}, handlers{prefills()}, 0, route.Local,
+			500, []string{"prefill e2", "decode e0"}, nil, 1, nil,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPD(t, route.ConnectorNIXL, policyFor(tt.policy), tt.decode, tt.prefill, with(func(c *Config) { c.Retries = tt.retries }))
+			if got := p.chat(); got.status != tt.status {
+				t.Errorf("answered %d %s", got.status, got.body)
+			}
+			p.settled()
+			if d := cmp.Diff(tt.legs, p.legs()); d != "" {
+				t.Errorf("legs (-want +got):\n%s", d)
+			}
+			var failed []string
+			for _, f := range p.failures() {
+				id, _, _ := strings.Cut(f, ":")
+				failed = append(failed, id)
+			}
+			if d := cmp.Diff(tt.failed, failed); d != "" {
+				t.Errorf("quarantine (-want +got):\n%s", d)
+			}
+			if n := p.value("transfer_failures_total"); n != tt.failures {
+				t.Errorf("%v failures are counted", n)
+			}
+			for _, role := range []string{"prefill", "decode"} {
+				if n := p.value("transfer_blames_total", "role", role); n != tt.blamed[role] {
+					t.Errorf("%v were blamed that %s", n, role)
+				}
+			}
+		})
 	}
 }
 
@@ -497,6 +598,26 @@ func TestSidecarBehind(t *testing.T) {
 		}
 		if n := p.value("prefill_legs_total"); (n == 1) != (c == route.ConnectorNIXL) {
 			t.Errorf("%s: %v prefill legs", c, n)
+		}
+	}
+}
+
+// A sidecar says whose failure it passes on: the endpoint beside it is not blamed, whether
+// another one is tried or not.
+func TestSidecarSaysWhoFailed(t *testing.T) {
+	for _, retries := range []int{0, 3} {
+		for reason, want := range map[string]string{"prefill-failed": "e1", "decode-unreachable": "e0"} {
+			p := newPD(t, route.ConnectorSidecar, policyFor(route.Local), handlers{func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("X-Pointsman-Reason", reason)
+				answers(502, "no")(w, r)
+			}}, handlers{prefills()}, with(func(c *Config) { c.Retries = retries }))
+			if got := p.chat(); got.status != 502 || got.header.Get("X-Pointsman-Reason") != "" {
+				t.Errorf("%s: %+v", reason, got)
+			}
+			p.settled()
+			if f := p.failures(); len(f) != 1 || !strings.HasPrefix(f[0], want+":") {
+				t.Errorf("%s, %d retries: blamed are %q, want %s", reason, retries, f, want)
+			}
 		}
 	}
 }

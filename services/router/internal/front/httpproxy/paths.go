@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/pointsman/pointsman/internal/kit/hop"
 	"github.com/pointsman/pointsman/services/router/internal/front/edge"
 )
 
@@ -29,5 +30,5 @@ func wantsUpgrade(r *http.Request) bool {
 	if len(to) == 0 || len(to) == 1 && strings.EqualFold(to[0], "h2c") {
 		return false
 	}
-	return listed(r.Header["Connection"], "upgrade")
+	return hop.Listed(r.Header["Connection"], "upgrade")
 }

@@ -27,7 +27,9 @@ type Proxy struct {
 	metrics    *instruments
 	parser     *prompt.Parser
 	transport  *http.Transport
+	steady     *disagg.Steady // sends by it
 	runner     *disagg.Runner
+	suspects   suspects
 	buffers    bufferPool
 	open       atomic.Int64 // requests under way
 	chunks     sync.Pool    // of *[]byte of chunkSize
@@ -59,8 +61,8 @@ func New(d edge.Decider, r edge.Roster, q edge.Quarantine, tel *telemetry.Teleme
 	if err != nil {
 		return nil, err
 	}
-	steady := &disagg.Steady{Transport: p.transport, OnStale: func() { metrics.retries.Add(context.Background(), 1, metrics.stale...) }}
-	p.runner, err = disagg.NewRunner(steady, disagg.DefaultConfig())
+	p.steady = &disagg.Steady{Transport: p.transport, OnStale: func() { metrics.retries.Add(context.Background(), 1, metrics.stale...) }}
+	p.runner, err = disagg.NewRunner(p.steady, disagg.DefaultConfig())
 	return p, err
 }
 

@@ -17,7 +17,7 @@ func (x *exchange) relay(a *answer) *edge.Refusal {
 	defer x.close(a)
 	x.drop()
 	if !a.passed { // who was to prefill was judged before
-		x.p.judge(a)
+		x.judge(a)
 	}
 	resp, h := a.resp, x.w.Header()
 	answerHeaders(h, resp.Header)
@@ -44,17 +44,6 @@ func (x *exchange) relay(a *answer) *edge.Refusal {
 	}
 	s.settle(err)
 	return nil
-}
-
-// judge tells the quarantine how an endpoint does that has begun to answer.
-func (p *Proxy) judge(a *answer) {
-	for _, s := range p.cfg.RetryStatuses {
-		if s == a.resp.StatusCode {
-			p.quarantine.Failed(a.from.ID, a.resp.Status)
-			return
-		}
-	}
-	p.quarantine.Succeeded(a.from.ID)
 }
 
 // stream is an answer on its way.
@@ -84,7 +73,7 @@ func (s *stream) copy() error {
 		}
 		a.dog.watch(idle)
 		err := a.read()
-		a.dog.rest()
+		a.dog.sated()
 		if err != nil && a.n == 0 {
 			return err
 		}

@@ -52,7 +52,7 @@ func TestRetries(t *testing.T) {
 		{"500", []http.Handler{status(500, ""), answer200("x")}, nil, map[string]float64{"bad-answer": 1}, []roster.ID{"e0", "e1"}},
 		{"no connection", []http.Handler{nil, answer200("x")}, nil, map[string]float64{"connect-failed": 1}, []roster.ID{"e0", "e1"}},
 		{"three in a row", []http.Handler{nil, abort(), status(502, ""), answer200("x")}, nil, map[string]float64{"connect-failed": 1, "reset": 1, "bad-answer": 1}, []roster.ID{"e0", "e1", "e2", "e3"}},
-		{"B055 stall", []http.Handler{silent(), answer200("x")}, []option{with(func(c *Config) { c.FirstByteTimeout, c.RetryTimeouts = ms(700), true })},
+		{"B055 stall", []http.Handler{silent(), answer200("x")}, []option{with(func(c *Config) { c.FirstByteTimeout, c.RetryTimeouts = ms(2000), true })},
 			map[string]float64{"first-byte-timeout": 1}, []roster.ID{"e0", "e1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

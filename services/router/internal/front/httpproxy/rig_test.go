@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,6 +64,7 @@ type rig struct {
 	fallbacks  int                       // of a decision
 	sessions   []string                  // headers that a decision wants tokens in
 	err        error                     // of a decision
+	deaf       bool                      // to what requests say of attempts before
 	decide     func(ctx context.Context) // called in each decision
 	plan       func(d *route.Decision, all []roster.Endpoint)
 	policy     Policy
@@ -183,7 +185,7 @@ func (r *rig) Decide(ctx context.Context, q *route.Request) *route.Decision {
 	for i := range table.Endpoints {
 		e := &table.Endpoints[i]
 		switch {
-		case contains(r.failed, string(e.ID)):
+		case contains(r.failed, string(e.ID)), !r.deaf && q.Retry != nil && slices.Contains(q.Retry.Failed, e.ID):
 		case d.Endpoint == nil:
 			d.Endpoint = e
 		case len(d.Fallbacks) < r.fallbacks:

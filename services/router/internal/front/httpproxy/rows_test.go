@@ -50,7 +50,7 @@ func TestB146NoRequestTriesAnEndpointTwice(t *testing.T) {
 	for _, fallbacks := range []int{0, 10} {
 		tries.Store(0)
 		r := newRig(t, []http.Handler{bad, bad}, func(r *rig, c *Config) {
-			r.fallbacks, c.Retries = fallbacks, 3
+			r.fallbacks, c.Retries, r.deaf = fallbacks, 3, true
 			r.decide = func(context.Context) {
 				r.mu.Lock()
 				r.failed = nil

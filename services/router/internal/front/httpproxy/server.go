@@ -66,6 +66,7 @@ func (p *Proxy) serve(ctx context.Context, l net.Listener, ready func()) error {
 		// What net/http complains of is the clients' doing.
 		ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug),
 	}
+	shutdown := run.Shutdown(server)
 	defer p.transport.CloseIdleConnections()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
@@ -77,7 +78,7 @@ func (p *Proxy) serve(ctx context.Context, l net.Listener, ready func()) error {
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.DrainTimeout.D())
 	defer cancel()
-	if err := server.Shutdown(drain); err != nil {
+	if err := shutdown(drain); err != nil {
 		p.log.Warn("requests were cut off", "after", p.cfg.DrainTimeout.D())
 		_ = server.Close()
 	}

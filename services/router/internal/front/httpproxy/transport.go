@@ -2,13 +2,13 @@ package httpproxy
 
 import (
 	"context"
-	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
 	"sync"
 
 	"github.com/pointsman/pointsman/internal/kit/conf"
+	"github.com/pointsman/pointsman/internal/kit/hop"
 )
 
 // newTransport returns the client side: HTTP/1.1, nothing decompressed, no proxies.
@@ -38,7 +38,7 @@ func newTransport(cfg Config, chunks *sync.Pool, failed func(error)) (*http.Tran
 			if err != nil {
 				return nil, err
 			}
-			return handshake(ctx, conn, address, secure())
+			return hop.Secure(ctx, conn, address, secure())
 		},
 		Protocols:          protocols,
 		DisableCompression: true,
@@ -49,25 +49,6 @@ func newTransport(cfg Config, chunks *sync.Pool, failed func(error)) (*http.Tran
 		WriteBufferSize:        16 << 10,
 		ReadBufferSize:         16 << 10,
 	}, nil
-}
-
-// handshake secures a connection to the address.
-func handshake(ctx context.Context, conn net.Conn, address string, cfg *tls.Config) (net.Conn, error) {
-	if cfg.ServerName == "" {
-		host, _, err := net.SplitHostPort(address)
-		if err != nil {
-			_ = conn.Close()
-			return nil, err
-		}
-		cfg = cfg.Clone()
-		cfg.ServerName = host
-	}
-	secured := tls.Client(conn, cfg)
-	if err := secured.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
-		return nil, &net.OpError{Op: "dial", Net: conn.RemoteAddr().Network(), Addr: conn.RemoteAddr(), Err: err}
-	}
-	return secured, nil
 }
 
 // pooledConn is a connection that sends bodies through pooled buffers, where net/http

@@ -9,19 +9,16 @@ import (
 // stageWatcher keeps the books on a stage while it goes on.
 type stageWatcher struct {
 	p  *Proxy
+	x  *exchange // whose attempt it is for
 	d  *route.Decision
 	s  *route.Stage
 	on roster.ID // whom the reservation is on
-
-	before *exchange // whose endpoint has nothing to do meanwhile; nil: it has
 }
 
 // PrefillBegins moves the reservation to where the work is. Whoever decodes is not to
 // blame for the time.
 func (w *stageWatcher) PrefillBegins(e disagg.Endpoint) {
-	if w.before != nil {
-		w.before.dog.rest()
-	}
+	w.x.dog.pause()
 	if roster.ID(e.ID) == w.on || w.s.Reservation == nil {
 		return
 	}
@@ -35,11 +32,9 @@ func (w *stageWatcher) PrefillBegins(e disagg.Endpoint) {
 
 // PrefillEnds ends it when the work is done, and tells the quarantine how it went.
 func (w *stageWatcher) PrefillEnds(a disagg.Attempt) {
-	if w.before != nil {
-		w.before.dog.watch(w.p.cfg.FirstByteTimeout.D())
-	}
+	w.x.dog.resume()
 	w.p.metrics.leg(a)
-	if w.p.blame(a) {
+	if w.p.staged(a) {
 		return // it is moved, taken over, or ends with the decision's
 	}
 	if w.s.Reservation != nil {
@@ -53,9 +48,9 @@ func (w *stageWatcher) PrefillsHere(disagg.Reason) {
 	w.p.metrics.stages.Local(w.s.Name, route.ReasonStageFailed)
 }
 
-// blame tells the quarantine how an endpoint did that was to do a stage's work, and
+// staged tells the quarantine how an endpoint did that was to do a stage's work, and
 // whether it failed.
-func (p *Proxy) blame(a disagg.Attempt) (failed bool) {
+func (p *Proxy) staged(a disagg.Attempt) (failed bool) {
 	id := roster.ID(a.Endpoint.ID)
 	switch a.Reason {
 	case disagg.OK, disagg.Refused:
