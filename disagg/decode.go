@@ -18,10 +18,12 @@ var ErrDecodeTimeout = errors.New("the decode leg did not begin to answer in tim
 
 // decodeAlone sends the client's request to the engine that decodes, which prefills too.
 func (x *Run) decodeAlone(ctx context.Context, decode Endpoint) (*http.Response, error) {
+	x.decodeRank, x.within = "", 0
 	b, changed := x.o.Alone()
 	if x.plan.Connector == SharedStorage && x.o.Threshold() {
 		b, changed = x.o.SharedDecode(), true // else it would decline once more
 	}
+	x.report.HandedBy = Endpoint{}
 	resp, err := x.decode(ctx, decode, b, changed)
 	if err == nil {
 		x.report.Served = ByDecodeAlone
@@ -38,6 +40,7 @@ func (x *Run) decode(ctx context.Context, to Endpoint, b body.Body, changed bool
 		defer t.Stop()
 	}
 	h := x.header(changed)
+	setRank(h, x.decodeRank)
 	if x.splices() {
 		h["Accept-Encoding"] = []string{"identity"}
 	}
@@ -101,8 +104,10 @@ func (x *Run) details() string {
 	return ""
 }
 
-// splices is true if the next decode leg's answer is to be changed.
-func (x *Run) splices() bool { return x.transfer != nil && x.cached >= 0 && x.details() != "" }
+// splices is true if the next decode leg's answer is to be changed, or may be.
+func (x *Run) splices() bool {
+	return x.details() != "" && (x.transfer != nil && x.cached >= 0 || x.within > 0)
+}
 
 // splice puts the prefill leg's number of cached tokens into an answer.
 func (x *Run) splice(resp *http.Response) {

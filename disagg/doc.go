@@ -7,6 +7,12 @@
 //   - NIXL: the prefill leg first, for one token; the kv_transfer_params of its answer go
 //     into the decode leg word for word.
 //   - SGLang: both legs at once, joined by a bootstrap host, port and room.
+//   - Mooncake: both legs at once, joined by an id; which engine is to be fetched from its
+//     bootstrap server tells.
+//   - Offloading: the prefill leg first, which stores what it computes under an id; the
+//     decode leg fetches it by that.
+//   - MoRI-IO, NIXL's other direction: the prefill engine writes into the decode engine,
+//     after each other, or both at once, and then the answer waits for the prefill leg.
 //   - Shared storage: the prefill leg first; if the client sets cache_hit_threshold, only
 //     when the decode leg says that too little is cached.
 //
@@ -24,7 +30,8 @@
 //     body is closed.
 //   - A request that was decoded without its prefill leg has a [Reason], a constant word.
 //
-// Media can be encoded by further engines before: see [Runner.Encode].
+// Media can be encoded by further engines before: see [Runner.Encode]. An answer can be
+// decoded in rounds, each a request of its own: see [Chunks].
 //
 // It does not pick endpoints, retry decode legs, or keep counts: a [Watcher] does. It
 // knows no service, and speaks through whatever http.RoundTripper it is given; [Steady]

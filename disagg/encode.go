@@ -27,6 +27,10 @@ type EncodePlan struct {
 	// the others are to fall back on.
 	Encoders []Endpoint
 	Shared   int
+	// Demand makes a call fail whose answer has no ec_transfer_params: nobody would find what
+	// was encoded. Else they are for a storage that the engines share, or handed over, as the
+	// encoders have it.
+	Demand bool
 	// Policy is what to do when a call fails: RetryOther, LocalPrefill (the engine that
 	// decodes encodes too), Fail. Its Attempts are for each item.
 	Policy Policy
@@ -40,6 +44,9 @@ type Encoded struct {
 	Calls []Attempt
 	// Local is why the engine that decodes has to encode; OK if it has not.
 	Local Reason
+	// Transfer are the ec_transfer_params of all answers, as one object: for Request.Encoded.
+	// Nil: there are none.
+	Transfer []byte
 }
 
 // EncodeError is why a request failed whose media were to be encoded elsewhere.
@@ -58,7 +65,8 @@ func (e *EncodeError) Error() string {
 func (e *EncodeError) Unwrap() error { return e.Attempt.Err }
 
 // Encode has each item of a chat request encoded by one of the endpoints, all at once, into
-// whatever storage the engines share. Of the client's headers Authorization goes along.
+// whatever storage the engines share, or to be fetched from the encoders. Of the client's
+// headers Authorization goes along.
 // The error is ErrNotDivisible or what is wrong with the body, as with Begin; an
 // *EncodeError if the policy says so; or the context's.
 func (r *Runner) Encode(ctx context.Context, plan *EncodePlan, req *Request) (Encoded, error) {
@@ -78,7 +86,7 @@ func (r *Runner) Encode(ctx context.Context, plan *EncodePlan, req *Request) (En
 	if len(items) == 0 {
 		return out, nil
 	}
-	e := &encoding{r: r, plan: plan, req: req, o: o, began: time.Now(), out: &out}
+	e := &encoding{r: r, plan: plan, req: req, o: o, began: time.Now(), out: &out, handed: make([][]byte, len(items))}
 	e.ctx, e.cancel = context.WithCancelCause(ctx)
 	defer e.cancel(context.Canceled)
 	slots := make(chan struct{}, maxEncodes)
@@ -91,6 +99,7 @@ func (r *Runner) Encode(ctx context.Context, plan *EncodePlan, req *Request) (En
 		})
 	}
 	wait.Wait()
+	out.Transfer = answer.Union(e.handed)
 	if ctx.Err() != nil {
 		return out, context.Cause(ctx)
 	}
@@ -111,8 +120,9 @@ type encoding struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	mu  sync.Mutex
-	out *Encoded
+	mu     sync.Mutex
+	out    *Encoded
+	handed [][]byte // ec_transfer_params, by item; nil: none
 }
 
 // item has one item encoded.
@@ -135,7 +145,9 @@ func (e *encoding) item(i int, item []byte) {
 			e.mu.Lock()
 			e.out.Local = a.Reason
 			e.mu.Unlock()
-			e.cancel(errDecodeOver) // no other item has to be
+			if !e.plan.Demand {
+				e.cancel(errDecodeOver) // no other item has to be
+			}
 		default:
 			e.cancel(&EncodeError{a})
 		}
@@ -149,7 +161,11 @@ func (e *encoding) call(to Endpoint, i, failed int, item []byte) Attempt {
 	began := time.Now()
 	ctx, cancel := e.plan.Policy.limited(e.ctx, e.began)
 	defer cancel()
-	a.Reason, a.Err = e.send(ctx, &a, e.header(i, failed), e.o.Encode(item))
+	var handed []byte
+	handed, a.Reason, a.Err = e.send(ctx, &a, e.header(i, failed), e.o.Encode(item))
+	if a.Reason == OK {
+		e.handed[i] = handed // each item has one goroutine
+	}
 	a.Took = time.Since(began)
 	switch {
 	case a.Reason == OK || a.Status != 0 && a.Reason != Reset:
@@ -174,7 +190,8 @@ func (e *encoding) header(i, failed int) http.Header {
 	return h
 }
 
-func (e *encoding) send(ctx context.Context, a *Attempt, h http.Header, b body.Body) (Reason, error) {
+// send makes a call and returns the ec_transfer_params of its answer, nil if it has none.
+func (e *encoding) send(ctx context.Context, a *Attempt, h http.Header, b body.Body) ([]byte, Reason, error) {
 	reader := func() io.ReadCloser {
 		if e.req.Retain == nil {
 			return b.Reader(nil)
@@ -187,22 +204,29 @@ func (e *encoding) send(ctx context.Context, a *Attempt, h http.Header, b body.B
 	}
 	resp, err := e.r.transport.RoundTrip(out.WithContext(ctx))
 	if err != nil {
-		return brokenBy(err), err
+		return nil, brokenBy(err), err
 	}
 	defer func() { _ = resp.Body.Close() }()
 	a.Status = resp.StatusCode
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, e.r.cfg.MaxPrefillBytes))
 	if err != nil {
-		return Reset, err
+		return nil, Reset, err
 	}
 	switch {
 	case resp.StatusCode >= 400 && resp.StatusCode <= 499:
-		return Refused, fmt.Errorf("answered %d", resp.StatusCode)
+		return nil, Refused, fmt.Errorf("answered %d", resp.StatusCode)
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return BadStatus, fmt.Errorf("answered %d", resp.StatusCode)
+		return nil, BadStatus, fmt.Errorf("answered %d", resp.StatusCode)
 	}
-	if got, err := answer.Read(raw); err == nil && got.Failed {
-		return ReportedError, errors.New("the answer reports an error")
+	got, err := answer.Read(raw)
+	switch {
+	case err == nil && got.Failed:
+		return nil, ReportedError, errors.New("the answer reports an error")
+	case !e.plan.Demand:
+	case err != nil:
+		return nil, Unreadable, err
+	case got.Encoded == nil:
+		return nil, NoTransfer, errors.New("the answer has no ec_transfer_params")
 	}
-	return OK, nil
+	return got.Encoded, OK, nil
 }

@@ -99,3 +99,63 @@ func TestEncodeEnds(t *testing.T) {
 		t.Error("a plan without endpoints was taken")
 	}
 }
+
+// With ec-nixl each encoder answers where its items are; the request is told of all.
+func TestEncodersHandOver(t *testing.T) {
+	handing := func(params string) http.HandlerFunc {
+		return answers(200, "application/json", `{"choices":[{"finish_reason":"length"}],"ec_transfer_params":`+params+`}`)
+	}
+	const a, b = `{"ha": {"peer_port":9007199254740993}}`, `{"hb":{"peer_port":2},"ha":{"peer_port":3}}`
+	for _, tt := range []struct {
+		name   string
+		second http.HandlerFunc
+		demand bool
+		policy []Action
+		want   string
+		local  Reason
+		failed Reason
+	}{
+		{"both", handing(b), true, nil, `{"ha": {"peer_port":9007199254740993},"hb":{"peer_port":2}}`, OK, ""},
+		{"one does not", answers(200, "application/json", `{}`), true, []Action{Fail}, "", OK, NoTransfer},
+		{"one answers null", handing("null"), true, []Action{Fail}, "", OK, NoTransfer},
+		{"one is not JSON", answers(200, "text/plain", `?`), true, []Action{Fail}, "", OK, Unreadable},
+		{"partial", answers(500, "text/plain", ``), true, []Action{LocalPrefill}, `{"ha": {"peer_port":9007199254740993}}`, BadStatus, ""},
+		{"partial, without parameters", answers(200, "application/json", `{}`), true, []Action{LocalPrefill}, `{"ha": {"peer_port":9007199254740993}}`, NoTransfer, ""},
+		{"not demanded", answers(200, "text/plain", `?`), false, []Action{Fail}, `{"ha": {"peer_port":9007199254740993}}`, OK, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e1, e2 := newEngine(t, "e1", handing(a)), newEngine(t, "e2", tt.second)
+			p, d := newEngine(t, "p", prefills()), newEngine(t, "d", decodes())
+			r := newRig(t, NIXL, p)
+			r.body = strings.Replace(threeImages, `"model":"m"`, `"model":"m","ec_transfer_params":{"evil":1}`, 1)
+			req := r.request()
+			said, err := r.runner.Encode(t.Context(), &EncodePlan{Encoders: []Endpoint{e1.Endpoint, e2.Endpoint}, Shared: 2, Demand: tt.demand, Policy: Policy{OnFailure: tt.policy}}, req)
+			var failed *EncodeError
+			if tt.failed != "" {
+				if !errors.As(err, &failed) || failed.Attempt.Reason != tt.failed {
+					t.Errorf("%v", err)
+				}
+				return
+			}
+			if err != nil || string(said.Transfer) != tt.want || said.Local != tt.local {
+				t.Fatalf("%+v with %s, %v", said, said.Transfer, err)
+			}
+			req.Encoded = said.Transfer
+			resp, _, err := r.runner.Do(t.Context(), &r.plan, req, d.Endpoint, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			for _, g := range []got{p.requests()[0], d.requests()[0]} {
+				if !strings.Contains(g.body, `"ec_transfer_params":`+tt.want) || strings.Contains(g.body, "evil") {
+					t.Errorf("a leg is told %s", g.body)
+				}
+			}
+			for _, g := range append(e1.requests(), e2.requests()...) {
+				if strings.Contains(g.body, "ec_transfer_params") {
+					t.Errorf("an encoder is told %s", g.body)
+				}
+			}
+		})
+	}
+}

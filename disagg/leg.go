@@ -20,6 +20,7 @@ const (
 	headerRequestID = "X-Request-Id"
 	headerLength    = "Content-Length"
 	headerEncoding  = "Content-Encoding"
+	headerRank      = "X-Data-Parallel-Rank"
 )
 
 // digests are the headers that say what the bytes of a body are.
@@ -65,6 +66,13 @@ func (x *Run) header(changed bool) http.Header {
 	return h
 }
 
+// setRank names the data-parallel rank that an engine is to do a leg by; "": any.
+func setRank(h http.Header, rank string) {
+	if rank != "" {
+		h[headerRank] = []string{rank}
+	}
+}
+
 // renumber gives the legs that come next an id of their own: engines do not take an id
 // twice. The first ones have the request's.
 func (x *Run) renumber() {
@@ -108,7 +116,11 @@ type result struct {
 func (x *Run) prefill(ctx context.Context, to Endpoint, b body.Body, h http.Header, want bool) result {
 	r := result{Attempt: Attempt{Endpoint: to, PromptTokens: -1, CachedTokens: -1}}
 	began := time.Now()
-	leg, cancel := x.plan.Policy.limited(ctx, x.began)
+	patience := x.plan.Policy
+	if x.within > 0 && (patience.Timeout <= 0 || x.within < patience.Timeout) {
+		patience.Timeout = x.within
+	}
+	leg, cancel := patience.limited(ctx, x.began)
 	defer cancel()
 	x.w.PrefillBegins(to)
 	r.Reason, r.Err = x.prefillLeg(leg, &r, b, h, want)

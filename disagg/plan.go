@@ -17,10 +17,15 @@ const (
 	NIXL          Connector = "nixlv2"
 	SGLang        Connector = "sglang"
 	SharedStorage Connector = "shared-storage"
+	Mooncake      Connector = "mooncake"
+	Offloading    Connector = "offloading"
 )
 
 // Connectors returns all of them.
-func Connectors() []Connector { return []Connector{NIXL, SGLang, SharedStorage} }
+func Connectors() []Connector { return []Connector{NIXL, SGLang, SharedStorage, Mooncake, Offloading} }
+
+// single is true if a request can hand over the KV cache of one sequence only, once.
+func (c Connector) single() bool { return c == NIXL || c == Mooncake || c == Offloading }
 
 // Endpoint is an engine.
 type Endpoint struct {
@@ -41,11 +46,19 @@ type Plan struct {
 	Prefill []Endpoint
 	// Policy is what to do when the prefill leg fails.
 	Policy Policy
-	// BootstrapPort is where prefill engines listen for decoders; SGLang only. 0: 8998.
+	// BootstrapPort is where prefill engines listen for decoders; SGLang and Mooncake only.
+	// 0: 8998.
 	BootstrapPort uint16
+	// P2P says where engines hand out what they have offloaded; Offloading, and Source.
+	P2P P2P
+	// Source is an endpoint, "host:port", that has more of the prompt cached than the one that
+	// prefills, which is told to pull it from there. Empty: none. Only where Pulls is true.
+	Source string
+	// MoRIIO has prefill engines write to decode engines; NIXL only. Nil: these read.
+	MoRIIO *MoRIIO
 }
 
-// DefaultBootstrapPort is SGLang's own default.
+// DefaultBootstrapPort is SGLang's own default, and that of vLLM with Mooncake.
 const DefaultBootstrapPort = 8998
 
 // Action is what to do when a prefill leg has failed.
@@ -99,6 +112,9 @@ type Request struct {
 	// Body is the client's, JSON and not compressed. It must stay as it is until all
 	// readers of it are closed.
 	Body []byte
+	// Encoded is what those who have encoded the request's media have answered as
+	// ec_transfer_params: see Encoded.Transfer. All legs have it. Nil: nothing.
+	Encoded []byte
 	// Retain is called for every reader of Body, and what it returns when the reader is
 	// closed, which may be after the answer has been. Nil: nobody needs to know.
 	Retain func() (release func())
@@ -107,12 +123,15 @@ type Request struct {
 // check returns what is wrong with a plan.
 func (p *Plan) check() error {
 	switch p.Connector {
-	case NIXL, SGLang, SharedStorage:
+	case NIXL, SGLang, SharedStorage, Mooncake, Offloading:
 	default:
 		return fmt.Errorf("the connector %q is unknown", p.Connector)
 	}
 	if len(p.Prefill) == 0 {
 		return errors.New("the plan names no endpoint for the prefill leg")
+	}
+	if p.MoRIIO != nil && p.Connector != NIXL {
+		return fmt.Errorf("MoRI-IO writes with the connector %s only, not with %s", NIXL, p.Connector)
 	}
 	return nil
 }

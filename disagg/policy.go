@@ -20,7 +20,7 @@ func again(a *Attempt) bool {
 	switch a.Reason {
 	case BadStatus:
 		return a.Status == http.StatusBadGateway || a.Status == http.StatusServiceUnavailable || a.Status == http.StatusGatewayTimeout
-	case ConnectFailed, Reset, Timeout:
+	case ConnectFailed, Reset, Timeout, NoBootstrap:
 		return true
 	}
 	return false

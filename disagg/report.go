@@ -27,22 +27,26 @@ const (
 	Reset Reason = "reset"
 	// Timeout: it took too long, or the budget was spent.
 	Timeout Reason = "timeout"
+	// NoBootstrap: the prefill engine's bootstrap server did not tell which engines there are.
+	NoBootstrap Reason = "bootstrap-failed"
 	// Abandoned: it was not needed any more: the decode leg had ended.
 	Abandoned Reason = "abandoned"
 	// Cancelled: the client left.
 	Cancelled Reason = "cancelled"
+	// NotContinued: a round of decoding was cut within something else than text, which the
+	// next one could not go on with.
+	NotContinued Reason = "not-continued"
+	// NoRoom: the model has no room for another round.
+	NoRoom Reason = "no-room"
 	// Cached: it was not needed: the decoding engine had enough in its cache.
 	Cached Reason = "cached"
-	// BadBody: the request cannot be divided: its API is none that is, or its body cannot
-	// be read.
-	BadBody Reason = "bad-body"
 )
 
 // Reasons returns all reasons.
 func Reasons() []Reason {
 	return []Reason{
 		OK, Refused, BadStatus, ReportedError, NoTransfer, Unreadable, TooLarge, ConnectFailed, Reset, Timeout,
-		Abandoned, Cancelled, Cached, BadBody,
+		Abandoned, Cancelled, NotContinued, NoRoom, Cached,
 	}
 }
 
@@ -84,10 +88,13 @@ type Report struct {
 	Reason Reason
 	// AnsweredBy is the endpoint that the answer is from.
 	AnsweredBy Endpoint
+	// HandedBy is the endpoint from which the last decode leg was to fetch the prompt; zero
+	// if it was to fetch it from nobody, or from a storage.
+	HandedBy Endpoint
 }
 
-// Watcher is told of prefill legs as they go. With SGLang it is called by another
-// goroutine, one call at a time.
+// Watcher is told of prefill legs as they go. Where both legs are sent at once it is called
+// by another goroutine, one call at a time.
 type Watcher interface {
 	// PrefillBegins is called before a leg is sent.
 	PrefillBegins(e Endpoint)

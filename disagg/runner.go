@@ -13,7 +13,8 @@ import (
 
 // Config says how patient a Runner is, whatever the plan.
 type Config struct {
-	// MaxPrefillBytes limits the answer of a prefill leg, which is held whole. Default
+	// MaxPrefillBytes limits the answer of a prefill leg, and of a round of decoding, which are
+	// held whole, and the text of all rounds. Default
 	// 8 MiB: the parameters of a transfer are some 10 bytes for each block of the prompt.
 	MaxPrefillBytes int64
 	// DecodeTimeout is how long the head of the decode leg's answer may take. 0: for ever;
@@ -41,6 +42,7 @@ type Runner struct {
 	cfg       Config
 	transport http.RoundTripper
 	room      func() int64
+	engines   *directory // of Mooncake
 }
 
 // NewRunner returns a Runner that sends its legs through the transport, which must not
@@ -49,7 +51,7 @@ func NewRunner(transport http.RoundTripper, cfg Config) (*Runner, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Runner{cfg: cfg, transport: transport, room: rand.Int64}, nil
+	return &Runner{cfg: cfg, transport: transport, room: rand.Int64, engines: newDirectory(transport)}, nil
 }
 
 // Errors of requests that are not served by two engines.
@@ -57,7 +59,7 @@ var (
 	// ErrNotDivisible says that a request is of an API that is not.
 	ErrNotDivisible = errors.New("requests to this path are not served by two engines")
 	// ErrSeveral says that a request asks for several answers, or has several prompts,
-	// which NIXL cannot hand over.
+	// which can be handed over neither by NIXL nor by any other way that vLLM has.
 	ErrSeveral = errors.New("what is prefilled for a request of several answers or prompts cannot be handed over")
 )
 
@@ -80,6 +82,9 @@ type Run struct {
 	prefilled bool      // the storage has the prompt
 	transfer  []byte    // what is to be handed over; nil: nothing, or it was
 	cached    int64     // of the prefill leg; negative: not reported
+
+	decodeRank string        // the data-parallel rank of the decode leg; empty: any
+	within     time.Duration // for which the answer waits for the prefill leg beside; 0: it does not
 }
 
 // Begin makes a Run of a plan. It sends nothing. The error is ErrNotDivisible, ErrSeveral, or what
@@ -98,13 +103,13 @@ func (r *Runner) Begin(plan *Plan, req *Request, w Watcher) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if plan.Connector == NIXL && o.Several(api) {
+	if plan.Connector.single() && o.Several(api) {
 		return nil, ErrSeveral
 	}
 	if w == nil {
 		w = Unwatched{}
 	}
-	return &Run{r: r, plan: plan, req: req, w: w, api: api, o: o, id: req.ID, cached: -1, report: Report{Reason: OK}}, nil
+	return &Run{r: r, plan: plan, req: req, w: w, api: api, o: o.Encoded(req.Encoded), id: req.ID, cached: -1, report: Report{Reason: OK}}, nil
 }
 
 // Do carries out a request whose answer is decoded by the endpoint. The report is
@@ -131,11 +136,14 @@ func (x *Run) Send(ctx context.Context, decode Endpoint) (*http.Response, error)
 		return x.decodeAlone(ctx, decode)
 	}
 	switch x.plan.Connector {
-	case SGLang:
+	case SGLang, Mooncake:
 		return x.together(ctx, decode)
 	case SharedStorage:
 		return x.stored(ctx, decode)
 	default:
+		if m := x.plan.MoRIIO; m != nil && m.Parallel {
+			return x.together(ctx, decode)
+		}
 		return x.handed(ctx, decode)
 	}
 }

@@ -19,7 +19,8 @@ func (x *Run) stored(ctx context.Context, decode Endpoint) (*http.Response, erro
 		}
 	}
 	if !x.prefilled {
-		resp, err := x.ensure(ctx, x.o.SharedPrefill(x.api), false)
+		b := x.o.SharedPrefill(x.api)
+		resp, err := x.ensure(ctx, func(Endpoint) asked { return asked{body: b} })
 		if resp != nil || err != nil {
 			return resp, err
 		}

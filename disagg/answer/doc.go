@@ -11,4 +11,7 @@
 // answer, and never fails: what it cannot read it passes on.
 //
 // A Peek tells whether an answer is one that says that too little was cached.
+//
+// A Round is the answer of one of several requests by which an answer is decoded; Merge and
+// Event make one answer of them, whole or in events. Union joins what encoders hand over.
 package answer

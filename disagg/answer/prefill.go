@@ -13,6 +13,8 @@ type Prefill struct {
 	// Transfer is its kv_transfer_params, word for word; nil if it has none. It is part
 	// of the bytes that were read.
 	Transfer []byte
+	// Encoded is its ec_transfer_params, in the same way: where media are that it has encoded.
+	Encoded []byte
 	// Prompt and Cached are the tokens of the prompt, and those of them that were in the
 	// prefix cache. Negative: not reported.
 	Prompt, Cached int64
@@ -54,7 +56,7 @@ type prefillReader struct {
 	raw    []byte
 	p      *Prefill
 	keys   [4]string // of the objects around, by depth
-	begin  int64     // of the transfer
+	begin  int64     // of what is handed over
 	object bool
 	usage  bool
 }
@@ -68,9 +70,9 @@ func (r *prefillReader) token(t *jsonscan.Token) {
 	case t.Begins():
 		r.enter(t)
 	case t.Ends():
-		if t.Depth == 1 && r.keys[1] == "kv_transfer_params" {
-			if r.p.Transfer = nil; t.Kind == jsonscan.ObjectEnd { // a later one counts
-				r.p.Transfer = r.raw[r.begin:t.End]
+		if handed := r.handed(); t.Depth == 1 && handed != nil {
+			if *handed = nil; t.Kind == jsonscan.ObjectEnd { // a later one counts
+				*handed = r.raw[r.begin:t.End]
 			}
 		}
 	default:
@@ -85,7 +87,7 @@ func (r *prefillReader) enter(t *jsonscan.Token) {
 	case t.Depth == 0:
 		r.object = object
 		return
-	case t.Depth == 1 && object && r.keys[1] == "kv_transfer_params":
+	case t.Depth == 1 && object && r.handed() != nil:
 		r.begin = t.Start
 	case t.Depth == 1 && object && r.keys[1] == "error":
 		r.p.Failed = true
@@ -102,8 +104,8 @@ func (r *prefillReader) enter(t *jsonscan.Token) {
 
 func (r *prefillReader) scalar(t *jsonscan.Token) {
 	switch {
-	case t.Depth == 1 && r.keys[1] == "kv_transfer_params":
-		r.p.Transfer = nil
+	case t.Depth == 1 && r.handed() != nil:
+		*r.handed() = nil
 	case t.Depth == 1 && r.keys[1] == "status" && t.Is("failed"),
 		t.Depth == 1 && r.keys[1] == "object" && t.Is("error"),
 		t.Depth == 3 && r.keys[1] == "choices" && r.keys[3] == "finish_reason" && t.Kind == jsonscan.String && (t.Is("error") || t.Is("abort")):
@@ -118,6 +120,17 @@ func (r *prefillReader) scalar(t *jsonscan.Token) {
 	case t.Depth == 3 && r.keys[1] == "usage" && details(r.keys[2]) && r.keys[3] == "cached_tokens":
 		r.p.Cached = count(t)
 	}
+}
+
+// handed is where what the member at the top hands over belongs; nil for others.
+func (r *prefillReader) handed() *[]byte {
+	switch r.keys[1] {
+	case "kv_transfer_params":
+		return &r.p.Transfer
+	case "ec_transfer_params":
+		return &r.p.Encoded
+	}
+	return nil
 }
 
 // details is true for the key of the details of a prompt's tokens.

@@ -8,20 +8,44 @@ import (
 
 // between are the fields by which engines are told where to fetch a KV cache, or whom to
 // hand one to. Only those who divide requests may set them: from a client they would have
-// an engine call whomever the client names, or keep a cache for nobody.
-var between = [...]string{keyTransfer, keyHost, keyPort, keyRoom, keyMedia}
+// an engine call whomever the client names, or keep a cache for nobody. vLLM and SGLang
+// read the first ones, TensorRT-LLM the last.
+var between = [...]string{keyTransfer, keyMedia, keyHost, keyPort, keyRoom, keyPairKey, keyPrefillRank, keyDisaggregated}
+
+// clear returns the bytes without what is between engines in objects of free arguments,
+// which vLLM reads from there too: vllm_xargs of the OpenAI APIs, and extra_args of
+// sampling_params. Nil: there is none.
+func (o *Outline) clear() ([]byte, error) {
+	var cuts []cut
+	for i := range o.free {
+		at := &o.free[i]
+		in, err := outline(o.raw[at.value:at.to])
+		if err != nil {
+			return nil, err
+		}
+		c := changes{o: in}
+		c.apart()
+		for _, one := range c.finish() {
+			cuts = append(cuts, cut{from: at.value + one.from, to: at.value + one.to})
+		}
+	}
+	if len(cuts) == 0 {
+		return nil, nil
+	}
+	return assemble(o.raw, 0, cuts).Bytes(), nil
+}
 
 // Alone makes the body for an engine that does everything by itself: the client's, without
 // what is between engines. It is true if there was any; else the body is as it came.
 func (o *Outline) Alone() (Body, bool) {
 	for _, name := range between {
-		if find(o.members, name) != nil {
+		if find(o.members, name) != nil || o.encoded != nil {
 			c := changes{o: o}
 			c.apart()
 			return c.body(), true
 		}
 	}
-	return Body{parts: [][]byte{o.raw}, size: int64(len(o.raw))}, false
+	return Body{parts: [][]byte{o.raw}, size: int64(len(o.raw))}, o.cleared
 }
 
 // apart drops what is between engines, but for what is named.
@@ -31,7 +55,11 @@ func (c *changes) apart(but ...string) {
 		for _, b := range but {
 			kept = kept || b == name
 		}
-		if !kept {
+		switch {
+		case kept:
+		case name == keyMedia && c.o.encoded != nil: // what the client says of it goes
+			c.set(name, string(c.o.encoded))
+		default:
 			c.drop(name)
 		}
 	}

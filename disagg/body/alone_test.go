@@ -1,6 +1,8 @@
 package body_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,6 +39,51 @@ func TestB214BetweenEngines(t *testing.T) {
 	const plain = `{"prompt":"kv_transfer_params","max_tokens":5,"metadata":{"kv_transfer_params":1}}`
 	if b, changed := read(t, plain).Alone(); changed || string(b.Bytes()) != plain {
 		t.Errorf("a body with nothing of the kind has become %s", b.Bytes())
+	}
+}
+
+// B214, where vLLM reads it too: what a request to generate has in sampling_params.extra_args
+// and the OpenAI APIs in vllm_xargs ends up in the same place. And what other engines
+// tell each other.
+func TestB214FreeArguments(t *testing.T) {
+	const fetch = `"kv_transfer_params":{"do_remote_prefill":true,"remote_host":"169.254.169.254"}`
+	many := `"a":1` + strings.Repeat(`,"a":1`, 2000)
+	for _, tt := range []struct {
+		name, client string
+		want         string // of who does it alone; empty: as it came
+	}{
+		{"generate", `{"token_ids":[1],"sampling_params":{"temperature":1e0, "extra_args":{` + fetch + `, "mine":[1.0]}},"x":9007199254740993}`, `{"token_ids":[1],"sampling_params":{"temperature":1e0, "extra_args":{"mine":[1.0]}},"x":9007199254740993}`},
+		{"chat", `{"vllm_xargs":{"a":1,"ec_transfer_params":{"b":[2]}}}`, `{"vllm_xargs":{"a":1}}`},
+		{"nothing else in it", `{"vllm_xargs":{` + fetch + `}}`, `{"vllm_xargs":{}}`},
+		{"keys in escapes", `{"sampling\u005fparams":{"extra\u005fargs":{"kv\u005ftransfer_params":1}}}`, `{"sampling\u005fparams":{"extra\u005fargs":{}}}`},
+		{"twice", `{"sampling_params":{"extra_args":{` + fetch + `}},"sampling_params":{"n":1,"extra_args":{` + fetch + `},"extra_args":{` + fetch + `}}}`, `{"sampling_params":{"extra_args":{}},"sampling_params":{"n":1,"extra_args":{},"extra_args":{}}}`},
+		{"in both places", `{` + fetch + `,"vllm_xargs":{"bootstrap_host":"10.0.0.1"},"p":1}`, `{"vllm_xargs":{},"p":1}`},
+		{"SGLang's others", `{"bootstrap_pair_key":"k","p":1,"disagg_prefill_dp_rank":2}`, `{"p":1}`},
+		{"TensorRT-LLM", `{"p":1,"disaggregated_params":{"request_type":"generation_only","encoded_opaque_state":"AA=="}}`, `{"p":1}`},
+		{"nothing of the kind", `{"vllm_xargs":{"a":"kv_transfer_params"},"sampling_params":{"extra_args":null}}`, ""},
+		{"somewhere else", `{"metadata":{"vllm_xargs":{` + fetch + `}},"sampling_params":{"logits":{"extra_args":{` + fetch + `}}}}`, ""},
+		{"no object", `{"vllm_xargs":[{` + fetch + `}],"sampling_params":[{"extra_args":{` + fetch + `}}]}`, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b, changed := read(t, tt.client).Alone()
+			want := tt.want
+			if want == "" {
+				want = tt.client
+			}
+			if diff := cmp.Diff(want, string(b.Bytes())); diff != "" || changed != (tt.want != "") {
+				t.Errorf("changed %v (-want +got):\n%s", changed, diff)
+			}
+		})
+	}
+	o := read(t, `{"token_ids":[1],"sampling_params":{"max_tokens":9,"extra_args":{"a":1,`+fetch+`}}}`)
+	if want, got := `{"token_ids":[1],"sampling_params":{"max_tokens":1,"extra_args":{"a":1},"min_tokens":1},"stream":false,"kv_transfer_params":`+ask+`}`, string(o.NIXLPrefill(body.Generate).Bytes()); got != want {
+		t.Errorf("prefill leg %s\nwant %s", got, want)
+	}
+	if want, got := `{"token_ids":[1],"sampling_params":{"max_tokens":9,"extra_args":{"a":1}},"kv_transfer_params":{"x":1}}`, string(o.NIXLDecode([]byte(`{"x":1}`)).Bytes()); got != want {
+		t.Errorf("decode leg %s\nwant %s", got, want)
+	}
+	if _, err := body.Read([]byte(`{"vllm_xargs":{` + many + `}}`)); !errors.Is(err, body.ErrTooMany) {
+		t.Errorf("thousands of arguments: %v", err)
 	}
 }
 

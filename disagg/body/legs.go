@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// askTransfer asks an engine to keep a prompt's KV cache for another one.
-const askTransfer = `{"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,"remote_block_ids":null,"remote_host":null,"remote_port":null}`
+// AskTransfer asks an engine to keep a prompt's KV cache for another one.
+const AskTransfer = `{"do_remote_decode":true,"do_remote_prefill":false,"remote_engine_id":null,"remote_block_ids":null,"remote_host":null,"remote_port":null}`
 
 // limit makes the engine generate one token. add says whether limits that the client
 // does not give are added; else one is, if it gives none at all.
@@ -54,17 +54,11 @@ func (c *changes) atOnce() {
 
 // NIXLPrefill makes the body that has an engine prefill the prompt and keep its KV cache:
 // one token, not streamed.
-func (o *Outline) NIXLPrefill(a API) Body {
-	c := changes{o: o}
-	c.apart(keyTransfer)
-	c.limit(a, true)
-	c.atOnce()
-	c.set(keyTransfer, askTransfer)
-	return c.body()
-}
+func (o *Outline) NIXLPrefill(a API) Body { return o.Handing(a, []byte(AskTransfer)) }
 
 // NIXLDecode makes the body that has an engine fetch a KV cache. transfer is what the
-// prefill leg has answered as kv_transfer_params, word for word.
+// prefill leg has answered as kv_transfer_params, word for word; with vLLM's other ways to
+// hand one over, and where a cache is fetched without a prefill leg, what says where it is.
 func (o *Outline) NIXLDecode(transfer []byte) Body {
 	c := changes{o: o}
 	c.apart(keyTransfer)

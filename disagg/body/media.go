@@ -116,3 +116,12 @@ func (o *Outline) Encode(item []byte) Body {
 	b.add([]byte(`]}],"max_tokens":1,"stream":false}`))
 	return b
 }
+
+// Encoded returns the outline of the same request, of which others have encoded media: all
+// legs are told where these are. params is what they have answered as ec_transfer_params,
+// nil for nothing.
+func (o *Outline) Encoded(params []byte) *Outline {
+	out := *o
+	out.encoded = params
+	return &out
+}

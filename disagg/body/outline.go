@@ -26,6 +26,13 @@ const (
 	keyPrompt              = "prompt"
 	keyAnswers             = "n"
 	keyBestOf              = "best_of"
+	keyPairKey             = "bootstrap_pair_key"
+	keyPrefillRank         = "disagg_prefill_dp_rank"
+	keyDisaggregated       = "disaggregated_params"
+	keyXArgs               = "vllm_xargs"
+	keyExtraArgs           = "extra_args"
+	keyContinue            = "continue_final_message"
+	keyGeneration          = "add_generation_prompt"
 )
 
 // known returns the constant for a key, "" for one that means nothing here.
@@ -71,6 +78,20 @@ func known(t *jsonscan.Token) string {
 		return keyAnswers
 	case keyBestOf:
 		return keyBestOf
+	case keyPairKey:
+		return keyPairKey
+	case keyPrefillRank:
+		return keyPrefillRank
+	case keyDisaggregated:
+		return keyDisaggregated
+	case keyXArgs:
+		return keyXArgs
+	case keyExtraArgs:
+		return keyExtraArgs
+	case keyContinue:
+		return keyContinue
+	case keyGeneration:
+		return keyGeneration
 	}
 	return ""
 }
@@ -102,11 +123,35 @@ type Outline struct {
 	raw      []byte
 	members  []member
 	sampling []member // of the last sampling_params, if it is an object
+	free     []member // objects of free arguments, in it or beside it
 	end      int      // the closing brace
+	cleared  bool     // raw is the client's without what was in those
+	encoded  []byte   // ec_transfer_params of those who have encoded its media; nil: none
 }
 
-// Read reads a body. The Outline refers to its bytes.
+// Read reads a body. The Outline refers to its bytes, unless the client has put what is
+// between engines among the free arguments of the engine: then to a copy without it.
 func Read(raw []byte) (*Outline, error) {
+	o, err := outline(raw)
+	if err != nil || len(o.free) == 0 {
+		return o, err
+	}
+	own, err := o.clear()
+	if err != nil {
+		return nil, err
+	}
+	if own == nil {
+		return o, nil
+	}
+	if o, err = outline(own); err != nil {
+		return nil, err
+	}
+	o.cleared = true
+	return o, nil
+}
+
+// outline finds the members.
+func outline(raw []byte) (*Outline, error) {
 	o := &Outline{raw: raw, members: make([]member, 0, 16)}
 	var s jsonscan.Scanner
 	s.Reset(jsonscan.MaxDepth)
@@ -136,7 +181,10 @@ func Read(raw []byte) (*Outline, error) {
 			}
 			*into = append(*into, member{name: known(t), from: int(t.Start) - 1})
 		case t.Ends():
-			(*into)[len(*into)-1].to = int(t.End)
+			m := &(*into)[len(*into)-1]
+			if m.to = int(t.End); m.kind == jsonscan.ObjectBegin && (m.name == keyXArgs || m.name == keyExtraArgs) {
+				o.free = append(o.free, *m)
+			}
 		default:
 			m := &(*into)[len(*into)-1]
 			m.value, m.to, m.kind = int(t.Start), int(t.End), t.Kind

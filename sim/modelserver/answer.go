@@ -20,6 +20,11 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 		badRequest("messages", "messages must have at least one message.").write(w)
 		return
 	}
+	if fault := q.begun(); fault != nil {
+		fault.write(w)
+		return
+	}
+	q.sampling.media = q.media()
 	s.answer(w, r, &q.sampling, [][]token.Token{q.tokens()}, true)
 }
 
@@ -47,11 +52,16 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, p *sampling, pro
 	if chat {
 		head, prefix = token.Sentence, "chatcmpl-"
 	}
-	h := &shape{chat: chat, id: prefix + requestID(w), created: time.Now().Unix(), model: p.Model, usage: p.Stream && p.includeUsage()}
+	h := &shape{chat: chat, id: prefix + requestID(w), created: time.Now().Unix(), model: p.Model, dialect: s.cfg.Dialect, usage: p.Stream && p.includeUsage()}
 	if h.model == "" {
 		h.model = s.cfg.Model
 	}
-	fault = s.roomFault(p, len(prompts))
+	if fault = s.roomFault(p, len(prompts)); fault == nil {
+		fault = s.linkFault(r, p, adapter, prompts)
+	}
+	if fault == nil {
+		fault = s.fetchMedia(r.Context(), p)
+	}
 	begin := func() (*generation, *apiError) { return s.begin(p, h.id, adapter, prompts, head) }
 	var g *generation
 	switch {
@@ -80,7 +90,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, p *sampling, pro
 		s.driver.forget(c.keepAs)
 		h.failed = true
 	} else {
-		h.transfer = s.transferParams(c, g.sizes[0])
+		h.transfer = s.transferParams(c, g.sizes[0], p.rank)
+		h.encoded = s.encoded(p)
 	}
 	writeWhole(w, r, h.whole(g))
 }
@@ -167,7 +178,7 @@ func (t *telling) more(over bool) bool {
 			if t.sent[i] == 0 && t.h.chat {
 				t.buf = t.h.appendRole(t.buf, i)
 			}
-			t.buf = t.h.appendPiece(t.buf, i, t.g.seeds[i], t.sent[i], t.g.head)
+			t.buf = t.h.appendPiece(t.buf, i, t.g.seeds[i], t.g.said+t.sent[i], t.g.head)
 			t.total++
 		}
 		if ended && !t.ended[i] {

@@ -25,6 +25,10 @@ type Config struct {
 	Engine engine.Config
 	// Transfer is how KV-cache blocks go between this server and others. Default DefaultTransfer(): they do not.
 	Transfer Transfer
+	// MediaRole is what it has to do with what is encoded of images, audio and video elsewhere. Default NoRole.
+	MediaRole MediaRole
+	// Dialect is whose answers it gives where simulators and engines differ. Default VLLM.
+	Dialect Dialect
 	// TimeScale is how many times faster than the modelled engine it runs. Latencies on its metrics page are the
 	// modelled ones. Default 1.
 	TimeScale float64
@@ -39,6 +43,9 @@ type Config struct {
 	LargePage bool
 	// StartDelay is how long connections are refused after the start, as while a model is loaded. Default 0.
 	StartDelay time.Duration
+	// StartupDuration is how long /health/ready says after the start that it is not ready. All else works meanwhile.
+	// Default 0.
+	StartupDuration time.Duration
 	// Faults are switched on from the start. Default none.
 	Faults Faults
 	// Seed decides which requests a fault with a probability hits. Default 1.
@@ -54,6 +61,7 @@ func DefaultConfig() Config {
 		Model:         "sim-model",
 		Engine:        engine.DefaultConfig(),
 		Transfer:      DefaultTransfer(),
+		Dialect:       VLLM,
 		TimeScale:     1,
 		MinAnswer:     16,
 		MaxAnswer:     256,
@@ -79,6 +87,9 @@ func (c Config) Validate() error {
 	check(c.TimeScale > 0, "TimeScale %v: must be positive", c.TimeScale)
 	check(c.MinAnswer > 0 && c.MinAnswer <= c.MaxAnswer, "MinAnswer %d, MaxAnswer %d: must be positive and in order", c.MinAnswer, c.MaxAnswer)
 	check(c.EmbeddingSize > 0, "EmbeddingSize %d: must be positive", c.EmbeddingSize)
+	check(slices.Contains([]MediaRole{NoRole, MediaProducer, MediaConsumer}, c.MediaRole), "MediaRole %q: must be producer, consumer or empty", c.MediaRole)
+	check(c.Dialect == VLLM || c.Dialect == LLMDSim, "Dialect %q: must be %s or %s", c.Dialect, VLLM, LLMDSim)
+	check(c.StartupDuration >= 0, "StartupDuration %v: must not be negative", c.StartupDuration)
 	check(c.StartDelay >= 0, "StartDelay %v: must not be negative", c.StartDelay)
 	faults = append(faults, c.Faults.Validate(), c.Transfer.Validate(), c.Engine.Validate())
 	if c.Engine.Validate() == nil {

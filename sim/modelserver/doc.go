@@ -7,8 +7,12 @@
 //
 // With a connector (Config.Transfer) it takes part in disaggregated prefill: in vLLM's way (kv_transfer_params, the decode
 // server fetches what the prefill server keeps), SGLang's (two legs that meet in a bootstrap room) or over a shared
-// storage (cache_hit_threshold). Blocks go nowhere: the servers check that the legs name the same live prompt, and take the
+// storage (cache_hit_threshold). So it does in three more ways of vLLM's, in which an id links the legs: Mooncake's,
+// the OffloadingConnector's and MoRI-IO's. Blocks go nowhere: the servers check that the legs name the same live prompt, and take the
 // time that a transfer would. What vLLM does over its side channel, simulated servers do over HTTP, at their own address.
+//
+// What is encoded of images, audio and video can be handed over too (Config.MediaRole). Where llm-d's simulator answers
+// otherwise than the engine, Config.Dialect says whose answers are given.
 //
 // Faults can be switched on and off while it runs, from Go (SetFaults) and over HTTP (/sim/faults): failing, hanging and
 // dropping requests and transfers, slow or failing scrapes, refused connections, a slow or frozen engine.

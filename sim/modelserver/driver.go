@@ -25,7 +25,8 @@ type driver struct {
 	adapters      page.AdapterLog
 
 	transfer Transfer
-	held     map[string]*heldPrompt // by the name that kv_transfer_params gives them
+	held     map[string]*heldPrompt     // by the name that kv_transfer_params gives them
+	awaited  map[string][]chan struct{} // those who wait for one, by the same
 	tally    Transfers
 	ctx      context.Context // of fetches
 	cancel   context.CancelFunc
@@ -42,8 +43,9 @@ type call struct {
 	maxTokens int                                         // as the client named it, 0 for not
 	streamed  bool                                        // wake also for tokens
 	wake      chan<- struct{}                             // gets a signal, never blocks
-	seed      uint64                                      // of the answer
+	seed      uint64                                      // of the prompt, which tells prompts apart
 	keepAs    string                                      // the name of the computed prompt for others; empty if it is not kept
+	transfer  string                                      // the id that links its leg to another
 	fetch     func(ctx context.Context, tokens int) error // brings a part of the prompt from elsewhere
 	stored    []uint64                                    // blocks to be put into the shared storage
 	stopFetch context.CancelFunc                          // nil while nothing is fetched

@@ -37,6 +37,8 @@ type Faults struct {
 	TransferHangProbability float64 `json:"transferHangProbability"`
 	// TransferDropProbability closes the connection at that place.
 	TransferDropProbability float64 `json:"transferDropProbability"`
+	// BootstrapStatus is what Mooncake's bootstrap server answers with; 0 means 200.
+	BootstrapStatus int `json:"bootstrapStatus"`
 	// Slowdown makes the engine so many times slower; 0 and 1 do not.
 	Slowdown float64 `json:"slowdown"`
 	// Freeze stops the engine's time: requests are taken in and wait.
@@ -66,7 +68,7 @@ func (f Faults) Validate() error {
 		name   string
 		status int
 	}{
-		{"scrapeStatus", f.ScrapeStatus}, {"healthStatus", f.HealthStatus}, {"errorStatus", f.ErrorStatus},
+		{"scrapeStatus", f.ScrapeStatus}, {"healthStatus", f.HealthStatus}, {"errorStatus", f.ErrorStatus}, {"bootstrapStatus", f.BootstrapStatus},
 	} {
 		check(s.status == 0 || s.status >= 200 && s.status <= 599, "fault %s %d: must be 0 or from 200 to 599", s.name, s.status)
 	}

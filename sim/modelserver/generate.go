@@ -13,6 +13,7 @@ type generation struct {
 	seeds []uint64 // of the answers
 	sizes []int    // of the prompts, in tokens
 	head  token.Head
+	said  int // tokens of the answer that the prompt ends with
 	wake  chan struct{}
 }
 
@@ -44,7 +45,13 @@ func (s *Server) begin(p *sampling, id, adapter string, prompts [][]token.Token,
 	}
 	g := newGeneration(head)
 	queries := make([]engine.Request, len(prompts))
+	if p.goes != nil {
+		g.said = p.goes.said
+	}
 	for i, prompt := range prompts {
+		if fault := s.tooMuch(len(prompt)); fault != nil {
+			return nil, fault
+		}
 		room := s.cfg.modelLen() - len(prompt)
 		if limit > room || room < 1 {
 			return nil, badRequest("max_tokens", "This model's maximum context length is %d tokens. However, you requested %d tokens "+
@@ -55,16 +62,20 @@ func (s *Server) begin(p *sampling, id, adapter string, prompts [][]token.Token,
 		if limit > 0 {
 			most = limit
 		}
-		seed := token.Sum(prompt)
-		n := max(s.naturalLength(seed), p.MinTokens)
+		sum := token.Sum(prompt)
+		seed := sum
+		if p.goes != nil {
+			seed = p.goes.seed
+		}
+		n := max(s.naturalLength(seed)-g.said, p.MinTokens, 0)
 		if p.IgnoreEOS {
 			n = most
 		}
 		queries[i] = engine.Request{
 			Adapter: adapter, Salt: p.CacheSalt, Prompt: prompt, MaxTokens: most,
-			Output: token.AppendAnswer(nil, seed, min(n, most), head),
+			Output: token.AppendAnswer(nil, seed, g.said+min(n, most), head)[g.said:],
 		}
-		c := &call{maxTokens: limit, streamed: p.Stream, wake: g.wake, seed: seed}
+		c := &call{maxTokens: limit, streamed: p.Stream, wake: g.wake, seed: sum}
 		if p.CacheHitThreshold != nil {
 			queries[i].MinCached = *p.CacheHitThreshold
 		}
@@ -147,5 +158,5 @@ func (g *generation) failed() bool {
 
 // text is the whole answer of call i.
 func (g *generation) text(i int) string {
-	return token.Text(g.seeds[i], int(g.calls[i].produced.Load()), g.head)
+	return token.Text(g.seeds[i], g.said+int(g.calls[i].produced.Load()), g.head)[g.said*token.Size:]
 }

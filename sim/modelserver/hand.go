@@ -75,6 +75,8 @@ func (s *Server) come(ctx context.Context, host string, port int, path string, q
 // disaggregate adds to the request for the engine what p says of other servers. id is the HTTP request's.
 func (s *Server) disaggregate(p *sampling, id string, c *call, q *engine.Request) {
 	switch t := s.cfg.Transfer; {
+	case t.Connector.linked():
+		s.link(p, c, q)
 	case t.Connector == NIXL && p.KVTransferParams.complete():
 		params := p.KVTransferParams
 		read := readRequest{params.RemoteEngineID, params.RemoteRequestID, params.RemoteBlockIDs, len(q.Prompt), token.Sum(q.Prompt)}
@@ -109,8 +111,13 @@ func (s *Server) disaggregate(p *sampling, id string, c *call, q *engine.Request
 }
 
 // transferParams are those of an answer whose blocks are kept; nil if they are not.
-func (s *Server) transferParams(c *call, tokens int) *transferParams {
-	if len(c.kept) == 0 || s.cfg.Transfer.Connector != NIXL {
+func (s *Server) transferParams(c *call, tokens, rank int) *transferParams {
+	switch {
+	case len(c.kept) == 0:
+		return nil
+	case s.cfg.Transfer.Connector == MoRIIO:
+		return s.writtenParams(c, tokens, rank)
+	case s.cfg.Transfer.Connector != NIXL:
 		return nil
 	}
 	host, port, err := net.SplitHostPort(s.Address())

@@ -13,7 +13,7 @@ type heldPrompt struct {
 	id      engine.ID
 	blocks  []int32
 	tokens  int
-	seed    uint64 // of the prompt's answer, which tells prompts apart
+	seed    uint64 // of the prompt, which tells prompts apart
 	reading bool
 	expires *time.Timer
 }
@@ -25,6 +25,10 @@ func (d *driver) keep(c *call, ev engine.Event) {
 		return
 	}
 	c.kept = blocks
+	if old := d.held[c.keepAs]; old != nil { // its id is used again
+		old.expires.Stop()
+		d.engine.Release(d.clock.at(time.Now()), old.id)
+	}
 	h := &heldPrompt{id: ev.ID, blocks: blocks, tokens: ev.Timing.Prompt, seed: c.seed}
 	h.expires = time.AfterFunc(d.wall(d.transfer.HoldFor), func() {
 		d.mu.Lock()
@@ -35,6 +39,7 @@ func (d *driver) keep(c *call, ev engine.Event) {
 		}
 	})
 	d.held[c.keepAs] = h
+	d.tell(c.keepAs)
 }
 
 // drop gives up a prompt. It returns false if there is none. d.mu is held.

@@ -316,7 +316,7 @@ func FuzzTransferParams(f *testing.F) {
 		if len(again.RemoteBlockIDs) == 0 {
 			again.RemoteBlockIDs = nil
 		}
-		if diff := cmp.Diff(p, again); diff != "" {
+		if diff := cmp.Diff(p, again, cmp.AllowUnexported(transferParams{})); diff != "" {
 			t.Errorf("read again (-first +second):\n%s", diff)
 		}
 	})

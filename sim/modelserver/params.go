@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strconv"
 )
 
 // transferParams are vLLM's kv_transfer_params, in its order.
@@ -17,6 +18,8 @@ type transferParams struct {
 	RemotePort      int      `json:"remote_port"`
 	TPSize          int      `json:"tp_size"`
 	RemoteNumTokens int      `json:"remote_num_tokens"`
+
+	linkParams
 }
 
 // complete says whether p names a prompt to fetch. vLLM serves a request without what is needed as if it had none.
@@ -40,7 +43,7 @@ func (b blockIDs) MarshalJSON() ([]byte, error) {
 	return json.Marshal([][]int32{b})
 }
 
-// UnmarshalJSON reads [[1,2,3]], [1,2,3] and null.
+// UnmarshalJSON reads [[1,2,3]], [1,2,3], ["1","2","3"] and null.
 func (b *blockIDs) UnmarshalJSON(text []byte) error {
 	*b = nil
 	if bytes.Equal(text, []byte("null")) {
@@ -49,6 +52,17 @@ func (b *blockIDs) UnmarshalJSON(text []byte) error {
 	var flat []int32
 	if json.Unmarshal(text, &flat) == nil {
 		*b = flat
+		return nil
+	}
+	var words []string
+	if json.Unmarshal(text, &words) == nil {
+		for _, w := range words {
+			n, err := strconv.ParseInt(w, 10, 32)
+			if err != nil {
+				return errors.New("remote_block_ids must be block ids")
+			}
+			*b = append(*b, int32(n))
+		}
 		return nil
 	}
 	var groups [][]int32

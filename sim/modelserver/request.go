@@ -29,9 +29,17 @@ type sampling struct {
 	// Of disaggregated prefill.
 	KVTransferParams  *transferParams `json:"kv_transfer_params"`
 	CacheHitThreshold *float64        `json:"cache_hit_threshold"`
-	BootstrapHost     string          `json:"bootstrap_host"`
-	BootstrapPort     int             `json:"bootstrap_port"`
-	BootstrapRoom     *int64          `json:"bootstrap_room"`
+
+	ECTransferParams map[string]mediaParams `json:"ec_transfer_params"`
+
+	BootstrapHost string `json:"bootstrap_host"`
+	BootstrapPort int    `json:"bootstrap_port"`
+	BootstrapRoom *int64 `json:"bootstrap_room"`
+
+	media   []string // the hashes of its parts that are no text
+	goes    *goesOn  // nil: the answer begins with it
+	rank    int      // the data-parallel rank
+	matched int      // blocks that another server has
 }
 
 type streamOptions struct {
@@ -60,6 +68,33 @@ type chatRequest struct {
 	sampling
 	Messages []chatMessage   `json:"messages"`
 	Tools    json.RawMessage `json:"tools"`
+
+	AddGenerationPrompt  *bool `json:"add_generation_prompt"`
+	ContinueFinalMessage bool  `json:"continue_final_message"`
+}
+
+// goesOn is an answer that was begun by another request: the last message of a chat is its beginning.
+type goesOn struct {
+	seed uint64 // of the answer
+	said int    // tokens of it
+}
+
+// begun reads the beginning of an answer that the request wants gone on with.
+func (r *chatRequest) begun() *apiError {
+	add := r.AddGenerationPrompt == nil || *r.AddGenerationPrompt
+	switch {
+	case !r.ContinueFinalMessage:
+		return nil
+	case add:
+		return badRequest("", "Cannot set both `continue_final_message` and `add_generation_prompt` to True.")
+	}
+	last := r.Messages[len(r.Messages)-1]
+	if last.Role != "assistant" || len(last.Content) != 1 || last.Content[0].media != nil {
+		return badRequest("messages", "continue_final_message needs a last message with the text of an assistant.")
+	}
+	before := chatRequest{Messages: r.Messages[:len(r.Messages)-1], Tools: r.Tools}
+	r.goes = &goesOn{token.Sum(before.tokens()), len(token.AppendText(nil, last.Content[0].text))}
+	return nil
 }
 
 type chatMessage struct {
@@ -117,7 +152,7 @@ func (r *chatRequest) tokens() []token.Token {
 	if len(r.Tools) > 0 && string(r.Tools) != "null" {
 		dst = token.AppendShut(token.AppendText(token.AppendOpen(dst, "tools"), string(r.Tools)))
 	}
-	for _, m := range r.Messages {
+	for i, m := range r.Messages {
 		dst = token.AppendOpen(dst, m.Role)
 		for _, p := range m.Content {
 			if p.media != nil {
@@ -128,6 +163,9 @@ func (r *chatRequest) tokens() []token.Token {
 		}
 		if len(m.ToolCalls) > 0 && string(m.ToolCalls) != "null" {
 			dst = token.AppendText(dst, string(m.ToolCalls))
+		}
+		if i == len(r.Messages)-1 && r.ContinueFinalMessage {
+			return dst
 		}
 		dst = token.AppendShut(dst)
 	}

@@ -22,8 +22,8 @@ const (
 // routes is the server's handler.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/chat/completions", s.faulty(s.chat))
-	mux.HandleFunc("POST /v1/completions", s.faulty(s.completions))
+	mux.HandleFunc("POST /v1/chat/completions", s.faulty(s.strict(s.chat)))
+	mux.HandleFunc("POST /v1/completions", s.faulty(s.strict(s.completions)))
 	mux.HandleFunc("POST /v1/embeddings", s.faulty(s.embeddings))
 	mux.HandleFunc("GET /v1/models", s.faulty(s.models))
 	mux.HandleFunc("POST /v1/load_lora_adapter", s.loadAdapter)
@@ -31,12 +31,19 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("POST /tokenize", s.tokenize)
 	mux.HandleFunc("POST /reset_prefix_cache", s.resetCache)
 	mux.HandleFunc("GET /health", s.health)
+	mux.HandleFunc("GET /health/ready", s.ready)
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]string{"version": "0.11.0+pointsman.sim"})
 	})
 	mux.HandleFunc("GET /metrics", s.metrics)
 	mux.HandleFunc("POST /sim/kv/read", s.read)
 	mux.HandleFunc("POST /sim/kv/room", s.room)
+	mux.HandleFunc("POST /sim/ec/read", s.readMedia)
+	mux.HandleFunc("POST /sim/kv/linked", s.linked)
+	mux.HandleFunc("POST /sim/kv/match", s.matches)
+	if s.cfg.Transfer.Connector == Mooncake {
+		mux.HandleFunc("GET /query", s.query)
+	}
 	mux.HandleFunc("GET /sim/faults", s.showFaults)
 	mux.HandleFunc("POST /sim/faults", s.changeFaults)
 	mux.HandleFunc("DELETE /sim/faults", s.clearFaults)
@@ -103,6 +110,13 @@ func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	f := s.faults.get()
 	if f.HealthStatus != 0 {
 		w.WriteHeader(f.HealthStatus)
+	}
+}
+
+// ready says whether the time of the start is over. Nothing else waits for it.
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	if time.Since(s.born) < s.cfg.StartupDuration {
+		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 }
 

@@ -23,6 +23,9 @@ const stopGrace = 5 * time.Second
 // reopenInterval is how often a shut address is tried again when another process took it meanwhile.
 const reopenInterval = 100 * time.Millisecond
 
+// ownTier is how many blocks fit into the tier of a server's OffloadingConnector.
+const ownTier = 1 << 16
+
 // Server is a simulated model server. It serves from Start to Stop or Kill, once; a restarted server is a new one with
 // the same address, and begins with an empty cache, as a real one.
 type Server struct {
@@ -39,7 +42,9 @@ type Server struct {
 	keeps    atomic.Uint32 // prompts kept so far
 	inFlight atomic.Int32
 	rooms    *rooms
-	client   *http.Client // for prompts from other servers
+
+	encodings *Store       // parts of chats that were encoded here for others
+	client    *http.Client // for prompts from other servers
 
 	adaptersMu sync.Mutex
 	adapters   []string
@@ -62,6 +67,9 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	if cfg.Transfer.Connector == Offloading {
+		cfg.Transfer.Store = NewStore(ownTier)
+	}
 	p, err := page.New(cfg.page())
 	if err != nil {
 		return nil, fmt.Errorf("model server: %w", err)
@@ -72,7 +80,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Log, page: p, driver: d, faults: newFaultBox(cfg.Faults, cfg.Seed), adapters: slices.Clone(cfg.Adapters),
-		pages: sync.Pool{New: func() any { return new([]byte) }}, rooms: newRooms(),
+		pages: sync.Pool{New: func() any { return new([]byte) }}, rooms: newRooms(), encodings: NewStore(mediaKept),
 		engineID: fmt.Sprintf("%016x-%016x", rand.Uint64(), rand.Uint64()),
 		client:   &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
 	}

@@ -14,8 +14,10 @@ type shape struct {
 	created int64
 	model   string
 	// Of whole answers:
-	transfer *transferParams // where the blocks are; nil if they are not kept
-	failed   bool            // the request failed
+	transfer *transferParams        // where the blocks are; nil if they are not kept
+	encoded  map[string]mediaParams // where what was encoded is; nil if nothing was
+	failed   bool                   // the request failed
+	dialect  Dialect
 
 	usage bool // the stream ends with the usage, and every other chunk says that it has none
 }
@@ -29,7 +31,8 @@ type wholeBody struct {
 	Choices []wholeChoice `json:"choices"`
 	Usage   usage         `json:"usage"`
 
-	KVTransferParams *transferParams `json:"kv_transfer_params,omitempty"`
+	KVTransferParams any                    `json:"kv_transfer_params,omitempty"`
+	ECTransferParams map[string]mediaParams `json:"ec_transfer_params,omitempty"`
 }
 
 type wholeChoice struct {
@@ -47,7 +50,7 @@ type wholeMessage struct {
 
 // whole is the answer of g, which must be over, in one piece.
 func (h *shape) whole(g *generation) []byte {
-	body := wholeBody{ID: h.id, Object: "text_completion", Created: h.created, Model: h.model, Usage: g.usage(), KVTransferParams: h.transfer}
+	body := wholeBody{ID: h.id, Object: "text_completion", Created: h.created, Model: h.model, Usage: g.usage(), KVTransferParams: h.dialect.spoken(h.transfer), ECTransferParams: h.encoded}
 	if h.chat {
 		body.Object = "chat.completion"
 	}
@@ -55,6 +58,9 @@ func (h *shape) whole(g *generation) []byte {
 		choice := wholeChoice{Index: i, FinishReason: c.reason.String()}
 		if h.failed {
 			choice.FinishReason = engine.Failed.String()
+		}
+		if i == 0 && h.transfer != nil && h.dialect == LLMDSim {
+			choice.FinishReason = finishRemote
 		}
 		if text := g.text(i); h.chat {
 			choice.Message = &wholeMessage{"assistant", text}

@@ -21,6 +21,14 @@ const (
 	SharedStorage Connector = "shared-storage"
 	// SGLang is SGLang's: both legs are sent at once and meet in a bootstrap room of the prefill server. See Transfer.Mode.
 	SGLang Connector = "sglang"
+	// Mooncake is vLLM's MooncakeConnector: both legs are sent at once with one transfer_id, and the decode leg names the
+	// prefill server's bootstrap server, which tells its engines at /query.
+	Mooncake Connector = "mooncake"
+	// Offloading is vLLM's OffloadingConnector with its tier between servers: a prefill leg stores its prompt under a
+	// kv_request_id, a decode leg that comes with it fetches it, and others can pull the beginnings of prompts.
+	Offloading Connector = "offloading"
+	// MoRIIO is vLLM's MoRIIOConnector in write mode: both legs have one transfer_id and say where the other one is.
+	MoRIIO Connector = "moriio"
 )
 
 // LoadFailure says what a server does with a request whose prompt does not arrive (vLLM's kv_load_failure_policy).
@@ -66,18 +74,22 @@ type Transfer struct {
 	MeetFor time.Duration
 	// OnLoadFailure is what becomes of a request whose prompt does not arrive. Default FailRequest, as vLLM.
 	OnLoadFailure LoadFailure
-	// BootstrapAddress is a second "host:port" to listen on, where decode servers find an SGLang prefill server's rooms.
-	// They find them at Config.Address too. Empty, the default, means only there.
+	// BootstrapAddress is a second "host:port" to listen on, where other servers find what is here: an SGLang prefill
+	// server's rooms, Mooncake's bootstrap server, the tier of an OffloadingConnector, MoRI-IO's handshakes. They find it
+	// at Config.Address too. Empty, the default, means only there.
 	BootstrapAddress string
-	// Store is what servers with SharedStorage have in common. Default none: nothing is shared.
+	// Store is what servers with SharedStorage have in common. Default none: nothing is shared. With Offloading it is the
+	// server's own tier, which it makes for itself.
 	Store *Store
+	// Ranks is how many data-parallel ranks the server says it has. They share its engine. Default 1.
+	Ranks int
 }
 
 // DefaultTransfer returns the defaults named at each field.
 func DefaultTransfer() Transfer {
 	return Transfer{
 		Base: 2 * time.Millisecond, Rate: 150_000, BytesPerToken: 128 << 10, HoldFor: 480 * time.Second, MeetFor: 300 * time.Second,
-		OnLoadFailure: FailRequest,
+		OnLoadFailure: FailRequest, Ranks: 1,
 	}
 }
 
@@ -89,13 +101,15 @@ func (t Transfer) Validate() error {
 			faults = append(faults, fmt.Errorf(format, args...))
 		}
 	}
-	check(slices.Contains([]Connector{NoConnector, NIXL, SharedStorage, SGLang}, t.Connector), "Transfer Connector %q: must be nixl, shared-storage, sglang or empty", t.Connector)
+	check(slices.Contains([]Connector{NoConnector, NIXL, SharedStorage, SGLang, Mooncake, Offloading, MoRIIO}, t.Connector),
+		"Transfer Connector %q: must be nixl, shared-storage, sglang, mooncake, offloading, moriio or empty", t.Connector)
 	check(slices.Contains([]Mode{Unified, PrefillMode, DecodeMode}, t.Mode), "Transfer Mode %q: must be prefill, decode or empty", t.Mode)
 	check(t.Mode == Unified || t.Connector == SGLang, "Transfer Mode %q: only with the connector sglang", t.Mode)
 	check(t.Base >= 0, "Transfer Base %v: must not be negative", t.Base)
 	check(t.Rate > 0, "Transfer Rate %v: must be positive", t.Rate)
 	check(t.BytesPerToken > 0, "Transfer BytesPerToken %d: must be positive", t.BytesPerToken)
 	check(t.HoldFor > 0, "Transfer HoldFor %v: must be positive", t.HoldFor)
+	check(t.Ranks > 0, "Transfer Ranks %d: must be positive", t.Ranks)
 	check(t.MeetFor > 0, "Transfer MeetFor %v: must be positive", t.MeetFor)
 	check(t.OnLoadFailure == FailRequest || t.OnLoadFailure == Recompute, "Transfer OnLoadFailure %q: must be fail or recompute", t.OnLoadFailure)
 	return errors.Join(faults...)
@@ -112,6 +126,9 @@ type Transfers struct {
 	Served, Refused, Broken uint64
 	// Fetched and Failed count what this server went for. FetchedTokens are those of Fetched.
 	Fetched, Failed, FetchedTokens uint64
+	// MediaServed, MediaFetched and MediaFailed count parts of chats that were encoded elsewhere: handed over, fetched, and
+	// not to be had.
+	MediaServed, MediaFetched, MediaFailed uint64
 	// Expired counts prompts that nobody fetched within HoldFor.
 	Expired uint64
 	// Rooms is the number of bootstrap rooms that a leg is in.

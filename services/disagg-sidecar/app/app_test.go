@@ -174,9 +174,9 @@ func TestWithoutProtection(t *testing.T) {
 
 // The flags of llm-d's sidecar are settings by other names.
 func TestFlags(t *testing.T) {
-	o, err := parse(strings.Fields("--port=8001 --model-server-port 8201 --kv-connector=sglang --data-parallel-size=2 --secure-proxy --cert-path=/certs --enable-tls=prefiller,decoder "+
+	o, err := parse(strings.Fields("--port=8001 --model-server-port 8201 --kv-connector=sglang --data-parallel-size=2 --secure-proxy --cert-path=/certs --enable-tls=prefiller,decoder,encoder "+
 		"--tls-insecure-skip-verify=prefiller --enable-ssrf-protection=false --enable-prefiller-sampling --max-idle-conns-per-host=7 --prefill-max-retries=2 --prefill-retry-backoff=1s "+
-		"--metrics-port=9091 --inference-pool=ns/pool --pool-group=x --ec-connector=ec-example --decode-chunk-size=0 --enable-p2p-pull=false --pool=p --set=prefill.timeout=3s"), io.Discard)
+		"--metrics-port=9091 --inference-pool=ns/pool --pool-group=x --ec-connector=ec-nixl --decode-chunk-size=64 --enable-p2p-pull=false --pool=p --set=prefill.timeout=3s"), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,26 +186,24 @@ func TestFlags(t *testing.T) {
 	c.Listen.Address, c.Decode.Address, c.Decode.Ranks, c.IdleConnections = ":8001", "127.0.0.1:8201", 2, 7
 	c.Listen.TLS.CertFile, c.Listen.TLS.KeyFile = "/certs/tls.crt", "/certs/tls.key"
 	c.Prefill.Connector, c.Prefill.Scheme, c.Decode.Scheme, c.Prefill.TLS.InsecureSkipVerify = "sglang", "https", "https", true
-	c.Encode.Enabled = true
+	c.Encode.Enabled, c.Encode.Connector, c.Encode.Scheme, c.Decode.ChunkSize = true, "ec-nixl", "https", 64
 	c.Prefill.Sampling, c.Prefill.Retries, c.Allow.Pool = true, 2, false
 	c.Prefill.Backoff, c.Prefill.Timeout = conf.Duration(time.Second), conf.Duration(3*time.Second)
 	want.Telemetry.Admin.Address = ":9091"
 	if diff := cmp.Diff(want, o.Config); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"inference-pool", "pool-group"}, o.ignored); diff != "" {
+	if diff := cmp.Diff([]string{"pool-group"}, o.ignored); diff != "" {
 		t.Error(diff)
 	}
 	if o, err := parse([]string{"--secure-proxy", "--metrics-port=0", "--connector=nixlv2", "--vllm-port=8001"}, io.Discard); err != nil || !o.Proxy.Listen.SelfSigned || o.Telemetry.Admin.Address != "" || o.Proxy.Decode.Address != "127.0.0.1:8001" {
 		t.Errorf("%+v, %v", o, err)
 	}
-	// F20, F22, F23 are of chunked decoding, F7, F8, F10 and F14 of connectors that are not
-	// here: asking for them is an error, and nothing else is.
 	for _, bad := range []string{
-		"--port=0", "--port=x", "--metrics-port=x", "--enable-tls=all", "--ec-connector=ec-nixl", "--decode-chunk-size=5", "--enable-p2p-pull", "--enable-p2p-pull=x",
-		"--configuration={}", "--configuration-file=x", "--kv-connector=mooncake", "--kv-connector=offloading", "--secure-proxy=maybe", "--nothing", "--pool=", "--data-parallel-size=0",
+		"--port=0", "--port=x", "--metrics-port=x", "--enable-tls=all", "--ec-connector=ec-lmcache", "--decode-chunk-size=-1", "--decode-chunk-size=x", "--enable-p2p-pull=x", "--kv-connector=sglang --enable-p2p-pull",
+		"--inference-pool=a/b/c", "--inference-pool=/b", "--prefiller-use-tls=x", "--kv-connector=lmcache", "--secure-proxy=maybe", "--nothing", "--pool=", "--data-parallel-size=0",
 	} {
-		if _, err := parse([]string{bad}, io.Discard); err == nil {
+		if _, err := parse(strings.Fields(bad), io.Discard); err == nil {
 			t.Errorf("%s is taken", bad)
 		}
 	}

@@ -1,16 +1,17 @@
 package app
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/pointsman/pointsman/internal/kit/conf"
+	"github.com/pointsman/pointsman/internal/kit/run"
 )
 
 // options is what the command line says.
@@ -26,15 +27,29 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	sources := conf.Flags(fs)
 	o := &options{Config: DefaultConfig()}
 	f := &flags{fs: fs}
+	var named configuration
+	named.flags(fs)
 	f.pool()
 	f.addresses()
 	f.secure()
 	f.prefill()
+	f.transfers()
 	f.others(o)
 	if err := conf.ParseFlags(fs, args, stdout); err != nil {
 		return nil, err
 	}
-	f.finish()
+	given := f.sets
+	f.sets = nil
+	if err := named.apply(fs); err != nil {
+		return nil, err
+	}
+	f.sets = append(f.sets, given...) // the later ones count
+	if err := f.finish(); err != nil {
+		return nil, run.UsageError{Err: err}
+	}
+	if err := o.environment(os.Getenv); err != nil {
+		return nil, err
+	}
 	return o, conf.Load(sources.File, slices.Concat(f.sets, sources.Sets), &o.Config)
 }
 
@@ -44,6 +59,9 @@ type flags struct {
 	sets []string
 	cert string // --cert-path
 	tls  bool   // --secure-proxy
+
+	named                      bool // --pool is given
+	pools, poolSpace, poolName string
 }
 
 func (f *flags) set(key string, value any) { f.sets = append(f.sets, fmt.Sprintf("%s=%v", key, value)) }
@@ -76,7 +94,14 @@ func (f *flags) boolean(name, usage string, given func(bool)) {
 }
 
 func (f *flags) pool() {
-	f.fs.Func("pool", "`NAME` of the pool (the setting pool)", func(v string) error { f.set("pool", strconv.Quote(v)); return nil })
+	f.fs.Func("pool", "`NAME` of the pool (the setting pool)", func(v string) error {
+		f.named = true
+		f.set("pool", strconv.Quote(v))
+		return nil
+	})
+	f.fs.StringVar(&f.pools, "inference-pool", "", "`NAMESPACE/NAME` of the InferencePool, or its name in the namespace default: the pool as collectors that follow Kubernetes name it")
+	f.fs.StringVar(&f.poolSpace, "inference-pool-namespace", "", "its `NAMESPACE`, with --inference-pool-name")
+	f.fs.StringVar(&f.poolName, "inference-pool-name", "", "its `NAME`")
 }
 
 func (f *flags) addresses() {
@@ -103,10 +128,20 @@ func (f *flags) addresses() {
 func (f *flags) secure() {
 	f.boolean("secure-proxy", "serve over TLS: with --cert-path, or with a certificate made at the start (the settings listen.tls and listen.selfSigned); default false", func(on bool) { f.tls = on })
 	f.fs.StringVar(&f.cert, "cert-path", "", "`DIRECTORY` with tls.crt and tls.key")
-	f.fs.Func("enable-tls", "`STAGES` to call over TLS: prefiller, decoder (the settings prefill.scheme, decode.scheme)", func(v string) error {
+	for name, key := range map[string]string{"prefiller-use-tls": "prefill.scheme", "decoder-use-tls": "decode.scheme"} {
+		f.boolean(name, "older than --enable-tls (the setting "+key+")", func(on bool) {
+			if on {
+				f.set(key, "https")
+			}
+		})
+	}
+	for name, key := range map[string]string{"prefiller-tls-insecure-skip-verify": "prefill", "decoder-tls-insecure-skip-verify": "decode"} {
+		f.boolean(name, "older than --tls-insecure-skip-verify (the setting "+key+".tls.insecureSkipVerify)", func(on bool) { f.set(key+".tls.insecureSkipVerify", on) })
+	}
+	f.fs.Func("enable-tls", "`STAGES` to call over TLS: prefiller, decoder, encoder (the settings prefill.scheme, decode.scheme, encode.scheme)", func(v string) error {
 		return stages(v, func(key string) { f.set(key+".scheme", "https") })
 	})
-	f.fs.Func("tls-insecure-skip-verify", "`STAGES` whose certificates are not checked (the settings prefill.tls.insecureSkipVerify, decode.tls.insecureSkipVerify)", func(v string) error {
+	f.fs.Func("tls-insecure-skip-verify", "`STAGES` whose certificates are not checked (the settings prefill.tls.insecureSkipVerify and so on)", func(v string) error {
 		return stages(v, func(key string) { f.set(key+".tls.insecureSkipVerify", true) })
 	})
 }
@@ -120,7 +155,8 @@ func stages(list string, each func(key string)) error {
 			each("prefill")
 		case "decoder":
 			each("decode")
-		case "encoder": // nobody is called for it
+		case "encoder":
+			each("encode")
 		default:
 			return fmt.Errorf("%q is none of prefiller, decoder, encoder", name)
 		}
@@ -140,42 +176,30 @@ func (f *flags) prefill() {
 
 // others are flags that do nothing here, and those that would have to do something.
 func (f *flags) others(o *options) {
-	for _, name := range []string{"inference-pool", "inference-pool-namespace", "inference-pool-name", "pool-group", "mooncake-bootstrap-port", "p2p-connector-port"} {
-		f.fs.Func(name, "taken, and does nothing (`VALUE`): the endpoints of the pool are broadcast", func(string) error {
-			o.ignored = append(o.ignored, name)
-			return nil
-		})
-	}
-	f.fs.Func("ec-connector", "ec-example: have media encoded by others, into a storage that the engines share (the setting encode.enabled); empty: do not (`NAME`)", func(v string) error {
-		switch v {
-		case "", "ec-example":
-			f.set("encode.enabled", v != "")
-			return nil
-		}
-		return fmt.Errorf("%q is not supported here, ec-example is", v)
+	f.fs.Func("pool-group", "taken, and does nothing (`GROUP`): collectors follow both", func(string) error {
+		o.ignored = append(o.ignored, "pool-group")
+		return nil
 	})
-	for name, off := range map[string]string{"decode-chunk-size": "0"} {
-		f.fs.Func(name, fmt.Sprintf("taken if it is %q (`VALUE`): there is no such thing here", off), func(v string) error {
-			if v != off {
-				return fmt.Errorf("%q is not supported here", v)
-			}
-			return nil
-		})
-	}
-	f.boolean("enable-p2p-pull", "taken if it is false: there is no such thing here", func(on bool) {
-		if on {
-			f.sets = append(f.sets, "prefill.connector=p2p") // which is refused by name
+	f.fs.Func("ec-connector", "have media encoded by others: ec-example, into a storage that the engines share, or ec-nixl, to be fetched from them (the settings encode.enabled, encode.connector); empty: do not (`NAME`)", func(v string) error {
+		if f.set("encode.enabled", v != ""); v != "" {
+			f.text("encode.connector", v)
 		}
+		return nil
 	})
-	for _, name := range []string{"configuration", "configuration-file"} {
-		f.fs.Func(name, "not supported (`VALUE`): settings are in --config", func(string) error {
-			return errors.New("its settings have other names here: see --config")
-		})
-	}
+	f.direct("decode-chunk-size", "decode.chunkSize", "how many `TOKENS` of a chat's answer are decoded at once; 0: all")
 }
 
 // finish settles what several flags say together.
-func (f *flags) finish() {
+func (f *flags) finish() error {
+	if !f.named {
+		pool, err := poolName(f.pools, f.poolSpace, f.poolName)
+		switch {
+		case err != nil:
+			return fmt.Errorf("--inference-pool: %w", err)
+		case pool != "":
+			f.text("pool", pool)
+		}
+	}
 	switch {
 	case f.tls && f.cert != "":
 		f.set("listen.tls.certFile", strconv.Quote(filepath.Join(f.cert, "tls.crt")))
@@ -183,4 +207,5 @@ func (f *flags) finish() {
 	case f.tls:
 		f.set("listen.selfSigned", true)
 	}
+	return nil
 }

@@ -105,7 +105,7 @@ func parse(args []string, stdout io.Writer) ([]*modelserver.Server, error) {
 
 // transfer registers what can be set of disaggregated prefill.
 func transfer(fs *flag.FlagSet, t *modelserver.Transfer) {
-	fs.Func("kv-connector", "how servers hand each other KV-cache blocks: `nixl`, shared-storage or sglang (default not at all)", func(v string) error {
+	fs.Func("kv-connector", "how servers hand each other KV-cache blocks: `nixl`, shared-storage, sglang, mooncake, offloading or moriio (default not at all)", func(v string) error {
 		t.Connector = modelserver.Connector(v)
 		if t.Connector == modelserver.SharedStorage {
 			t.Store = modelserver.NewStore(1 << 20)
@@ -123,7 +123,8 @@ func transfer(fs *flag.FlagSet, t *modelserver.Transfer) {
 	fs.DurationVar(&t.Base, "kv-transfer-base", t.Base, "`time` of every transfer")
 	fs.Float64Var(&t.Rate, "kv-transfer-rate", t.Rate, "speed of transfers in `tokens` per second")
 	fs.DurationVar(&t.HoldFor, "kv-hold", t.HoldFor, "`time` for which blocks are kept that nobody fetches")
-	fs.StringVar(&t.BootstrapAddress, "bootstrap-address", t.BootstrapAddress, "second `HOST:PORT` for bootstrap rooms")
+	fs.StringVar(&t.BootstrapAddress, "bootstrap-address", t.BootstrapAddress, "second `HOST:PORT` for other servers: bootstrap rooms, Mooncake's bootstrap server, offloaded blocks")
+	fs.IntVar(&t.Ranks, "data-parallel-size", t.Ranks, "how many data-parallel `ranks` it says it has")
 }
 
 // flags registers what can be set of a server.
@@ -162,6 +163,15 @@ func flags(fs *flag.FlagSet, cfg *modelserver.Config) {
 		return nil
 	})
 	fs.BoolVar(&cfg.LargePage, "large-page", cfg.LargePage, "make the metrics page some 58 KB large")
+	fs.Func("ec-role", "what it has to do with media that are encoded elsewhere: `producer` or consumer (default nothing)", func(v string) error {
+		cfg.MediaRole = modelserver.MediaRole(v)
+		return nil
+	})
+	fs.Func("dialect", fmt.Sprintf("whose answers it gives where simulators and engines differ: `%s` or %s (default %s)", modelserver.VLLM, modelserver.LLMDSim, cfg.Dialect), func(v string) error {
+		cfg.Dialect = modelserver.Dialect(v)
+		return nil
+	})
+	fs.DurationVar(&cfg.StartupDuration, "startup-duration", cfg.StartupDuration, "say at /health/ready for this `time` after the start that it is not ready")
 	fs.DurationVar(&cfg.StartDelay, "start-delay", cfg.StartDelay, "refuse connections for this `time` after the start")
 	fs.Func("faults", "faults from the start, as the `JSON` of POST /sim/faults", func(v string) error {
 		d := json.NewDecoder(strings.NewReader(v))

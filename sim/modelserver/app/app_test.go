@@ -46,7 +46,7 @@ func TestRun(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- Run(ctx, []string{"--address", "127.0.0.1:0", "--servers", "3", "--model", "m", "--adapters", "a,b", "--large-page",
-			"--num-gpu-blocks", "128", "--max-model-len", "0", "--time-scale", "100", "--faults", `{"healthStatus":503}`}, &out)
+			"--num-gpu-blocks", "128", "--max-model-len", "0", "--time-scale", "100", "--dialect", "llm-d-sim", "--ec-role", "producer", "--startup-duration", "1h", "--faults", `{"healthStatus":503}`}, &out)
 	}()
 	var all []string
 	for range 3 {
@@ -55,6 +55,9 @@ func TestRun(t *testing.T) {
 	for _, addr := range all {
 		if resp, body := get(t, "http://"+addr+"/v1/models"); resp.StatusCode != http.StatusOK || !strings.Contains(body, `"id":"b"`) || !strings.Contains(body, `"max_model_len":2048`) {
 			t.Errorf("%s: %d %s", addr, resp.StatusCode, body)
+		}
+		if resp, _ := get(t, "http://"+addr+"/health/ready"); resp.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s: ready %d, want that of --startup-duration", addr, resp.StatusCode)
 		}
 		if resp, _ := get(t, "http://"+addr+"/health"); resp.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("%s: health %d, want that of --faults", addr, resp.StatusCode)

@@ -14,8 +14,9 @@ import (
 )
 
 // carry has media encoded by the encoders and the prompt prefilled by one of the targets,
-// if there are any, and passes the answer on.
-func (x *exchange) carry(targets, encoders []disagg.Endpoint) *refusal {
+// if there are any, and passes the answer on. source is whom the engine that prefills pulls
+// from what is cached of it; "": nobody.
+func (x *exchange) carry(targets, encoders []disagg.Endpoint, source string) *refusal {
 	raw, f := x.read()
 	if f != nil {
 		return f
@@ -27,37 +28,59 @@ func (x *exchange) carry(targets, encoders []disagg.Endpoint) *refusal {
 			return f
 		}
 	}
-	if len(targets) == 0 {
-		return x.passAlone(raw)
+	if chunks := x.chunks(req); chunks != nil {
+		return x.inRounds(chunks, targets, source)
 	}
-	run, err := x.p.runner.Begin(x.p.plan(targets), req, x.p.metrics)
+	if len(targets) == 0 {
+		return x.passAlone(req, source)
+	}
+	run, err := x.p.runner.Begin(x.p.plan(targets, source), req, x.p.metrics)
 	if errors.Is(err, disagg.ErrSeveral) {
 		x.p.metrics.alone(several)
-		return x.passAlone(raw)
+		return x.passAlone(req, source)
 	}
 	if err != nil {
 		return &refusal{http.StatusBadRequest, BadBody, err.Error()}
 	}
-	resp, err := run.Send(x.r.Context(), x.rank.endpoint)
+	if source != "" {
+		x.p.metrics.source(sourceUsed)
+	}
+	resp, err := x.send(run)
 	if err != nil {
 		return refuse(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if said := run.Report(); said.Served == disagg.ByDecodeAlone && said.Reason == disagg.Cached {
-		x.p.metrics.alone(string(disagg.Cached))
-	}
 	return x.relay(resp)
 }
 
+// send runs the legs.
+func (x *exchange) send(run *disagg.Run) (*http.Response, error) {
+	resp, err := run.Send(x.r.Context(), x.rank.endpoint)
+	if err != nil {
+		return nil, err
+	}
+	switch said := run.Report(); {
+	case said.Served == disagg.ByDecodeAlone && said.Reason == disagg.Cached:
+		x.p.metrics.alone(string(disagg.Cached))
+	case said.Served == disagg.ByPrefillAlone && resp.StatusCode >= 500:
+		resp.Header.Set("X-Pointsman-Reason", string(PrefillFailed)) // so that the router does not blame who decodes
+	}
+	return resp, nil
+}
+
 // passAlone sends a body that was read to the model server, without what clients must not
-// say: whom it should fetch a KV cache from.
-func (x *exchange) passAlone(raw []byte) *refusal {
+// say: whom it should fetch a KV cache from. It may be told to pull from the source.
+func (x *exchange) passAlone(req *disagg.Request, source string) *refusal {
+	raw := req.Body
 	o, err := body.Read(raw)
 	if errors.Is(err, body.ErrTooMany) {
 		return &refusal{http.StatusBadRequest, BadBody, err.Error()}
 	}
+	if err != nil && source != "" {
+		x.p.metrics.source(sourceUnreadable)
+	}
 	if err == nil { // else the model server says what is wrong
-		if alone, changed := o.Alone(); changed {
+		if alone, changed := x.alone(o.Encoded(req.Encoded), source); changed {
 			raw = alone.Bytes()
 			for _, name := range [...]string{"Content-Digest", "Repr-Digest", "Digest", "Content-Md5", "Content-Length"} {
 				x.r.Header.Del(name)
@@ -68,16 +91,31 @@ func (x *exchange) passAlone(raw []byte) *refusal {
 	return x.pass()
 }
 
+// alone makes the body for the model server that prefills by itself. It is true if that is
+// not the client's.
+func (x *exchange) alone(o *body.Outline, source string) (body.Body, bool) {
+	switch {
+	case source == "":
+	case o.Several(body.APIOf(x.r.URL.Path)):
+		x.p.metrics.source(sourceSeveral)
+	default:
+		x.p.metrics.source(sourceUsed)
+		return o.NIXLDecode(x.p.p2p().Pull(source)), true
+	}
+	return o.Alone()
+}
+
 // encode has the request's media encoded.
 func (x *exchange) encode(req *disagg.Request, encoders []disagg.Endpoint) *refusal {
 	c := x.p.cfg.Encode
-	said, err := x.p.runner.Encode(x.r.Context(), &disagg.EncodePlan{
-		Encoders: encoders, Shared: len(encoders),
+	said, err := x.p.encoder.Encode(x.r.Context(), &disagg.EncodePlan{
+		Encoders: encoders, Shared: len(encoders), Demand: c.Connector == ecNIXL,
 		Policy: disagg.Policy{OnFailure: x.p.encodes, Timeout: c.Timeout.D(), Budget: c.Budget.D()},
 	}, req)
 	for _, a := range said.Calls {
 		x.p.metrics.encoded(string(a.Reason))
 	}
+	req.Encoded = said.Transfer
 	switch {
 	case err == nil, errors.Is(err, disagg.ErrNotDivisible):
 		return nil
@@ -164,6 +202,8 @@ func refuse(err error) *refusal {
 		return &refusal{http.StatusGatewayTimeout, PrefillFailed, "the model server that was to prefill the prompt did not in time"}
 	case errors.As(err, &prefill):
 		return &refusal{http.StatusBadGateway, PrefillFailed, "the model server that was to prefill the prompt did not (" + string(prefill.Attempt.Reason) + ")"}
+	case errIs[*disagg.RoundError](err):
+		return &refusal{http.StatusBadGateway, DecodeFailed, "the model server did not go on with its answer: " + err.Error()}
 	case errors.Is(err, disagg.ErrDecodeTimeout):
 		return &refusal{http.StatusGatewayTimeout, DecodeTimeout, "the model server did not begin to answer in time"}
 	case errors.As(err, &op) && op.Op == "dial":

@@ -75,20 +75,30 @@ type DecodeConfig struct {
 	// Default: the environment variable POD_IP; if that is empty too any host.
 	PodIP string `yaml:"podIP"`
 	// Timeout is how long the head of the answer may take after a prefill leg. 0: for
-	// ever. Default 0.
+	// ever. With chunkSize it is the time of a whole round. Default 0.
 	Timeout conf.Duration `yaml:"timeout"`
+	// ChunkSize is how many tokens of a chat's answer are decoded at once: more are decoded in
+	// rounds, each a request of its own. 0: answers are decoded as they are asked for.
+	// Default 0.
+	ChunkSize int `yaml:"chunkSize"`
 }
 
 // PrefillConfig is how prompts are prefilled elsewhere.
 type PrefillConfig struct {
-	// Connector is what the engines speak: nixlv2, sglang or shared-storage. Default nixlv2.
+	// Connector is what the engines speak: nixlv2, sglang, shared-storage, mooncake or
+	// offloading. Default nixlv2.
 	Connector string `yaml:"connector"`
 	// Scheme is http or https. Default http.
 	Scheme string `yaml:"scheme"`
 	// TLS is for https.
 	TLS rpc.TLSConfig `yaml:"tls"`
-	// BootstrapPort is where SGLang's prefill servers listen for decoders. Default 8998.
+	// BootstrapPort is where prefill servers listen for decoders, with the connectors sglang
+	// and mooncake. Default 8998.
 	BootstrapPort uint16 `yaml:"bootstrapPort"`
+	// P2P is for the connector offloading, and for pulling what other engines have cached.
+	P2P P2PConfig `yaml:"p2p"`
+	// MoRIIO has prefill engines write to decode engines, in place of these reading.
+	MoRIIO MoRIIOConfig `yaml:"moriio"`
 	// Sampling begins with a random one of the endpoints that the header names, instead of
 	// the first. Default false.
 	Sampling bool `yaml:"sampling"`
@@ -106,13 +116,22 @@ type PrefillConfig struct {
 	Budget conf.Duration `yaml:"budget"`
 }
 
-// EncodeConfig is how media are encoded elsewhere, into a storage that the engines share.
+// EncodeConfig is how media are encoded elsewhere.
 type EncodeConfig struct {
 	// Enabled calls those whom the header x-encoder-hosts-ports names, one after the other
 	// for each image, audio or video of a chat request. Default false: the model server
 	// beside encodes.
 	Enabled bool `yaml:"enabled"`
-	// OnFailure is as that of prefill, with LocalEncode for LocalPrefill. Default Fail.
+	// Connector is how what was encoded gets to the engines that prefill: ec-example (by a
+	// storage that they share) or ec-nixl (encoders answer ec_transfer_params, which the
+	// request is given; one that does not has failed). Default ec-example.
+	Connector string `yaml:"connector"`
+	// Scheme is http or https. Default http.
+	Scheme string `yaml:"scheme"`
+	// TLS is for https.
+	TLS rpc.TLSConfig `yaml:"tls"`
+	// OnFailure is as that of prefill, with LocalEncode for LocalPrefill: with ec-nixl what
+	// others have encoded is used all the same. Default Fail.
 	OnFailure []string `yaml:"onFailure"`
 	// Timeout is how long one call may take. 0: for ever. Default 30 s.
 	Timeout conf.Duration `yaml:"timeout"`
@@ -130,6 +149,12 @@ type AllowConfig struct {
 	Also []string `yaml:"also"`
 }
 
+// Ways by which what was encoded gets to who needs it.
+const (
+	ecExample = "ec-example"
+	ecNIXL    = "ec-nixl"
+)
+
 // Names of actions.
 const (
 	retryOther   = "RetryOther"
@@ -144,10 +169,10 @@ func DefaultConfig() Config {
 		Listen: ListenConfig{Address: ":8000"},
 		Decode: DecodeConfig{Address: "127.0.0.1:8200", Scheme: "http", Ranks: 1},
 		Prefill: PrefillConfig{
-			Connector: string(disagg.NIXL), Scheme: "http", BootstrapPort: disagg.DefaultBootstrapPort, OnFailure: []string{retryOther, fail},
+			Connector: string(disagg.NIXL), Scheme: "http", BootstrapPort: disagg.DefaultBootstrapPort, P2P: P2PConfig{Port: disagg.DefaultP2PPort}, MoRIIO: defaultMoRIIO(), OnFailure: []string{retryOther, fail},
 			Backoff: conf.Duration(200 * time.Millisecond), Timeout: conf.Duration(time.Minute), Budget: conf.Duration(90 * time.Second),
 		},
-		Encode:           EncodeConfig{OnFailure: []string{fail}, Timeout: conf.Duration(30 * time.Second), Budget: conf.Duration(45 * time.Second)},
+		Encode:           EncodeConfig{Connector: ecExample, Scheme: "http", OnFailure: []string{fail}, Timeout: conf.Duration(30 * time.Second), Budget: conf.Duration(45 * time.Second)},
 		Allow:            AllowConfig{Pool: true},
 		ConnectTimeout:   conf.Duration(2 * time.Second),
 		KeepAlive:        conf.Duration(4 * time.Second),
@@ -171,13 +196,19 @@ func (c Config) Validate() error {
 	if c.Listen.SelfSigned && c.Listen.TLS.Enabled() {
 		fault("listen.selfSigned: there is a certificate, listen.tls.certFile; set one of both")
 	}
-	for key, scheme := range map[string]string{"decode.scheme": c.Decode.Scheme, "prefill.scheme": c.Prefill.Scheme} {
+	for key, scheme := range map[string]string{"decode.scheme": c.Decode.Scheme, "prefill.scheme": c.Prefill.Scheme, "encode.scheme": c.Encode.Scheme} {
 		if scheme != "http" && scheme != "https" {
 			fault("%s: %q is neither http nor https", key, scheme)
 		}
 	}
 	if c.Decode.Ranks < 1 || c.Decode.Ranks > 64 {
 		fault("decode.ranks: %d is not within 1 and 64", c.Decode.Ranks)
+	}
+	if c.Decode.ChunkSize < 0 || c.Decode.ChunkSize > 1<<20 {
+		fault("decode.chunkSize: %d is not within 0 and %d", c.Decode.ChunkSize, 1<<20)
+	}
+	if c.Encode.Connector != ecExample && c.Encode.Connector != ecNIXL {
+		fault("encode.connector: %q is neither %s nor %s", c.Encode.Connector, ecExample, ecNIXL)
 	}
 	known := false
 	for _, k := range disagg.Connectors() {
@@ -209,9 +240,11 @@ func (c Config) Validate() error {
 	if c.IdleConnections < 1 {
 		fault("idleConnections: %d is not above 0", c.IdleConnections)
 	}
+	faults = append(faults, c.Prefill.transfers(c.Decode))
 	faults = append(faults, c.times()...)
 	return errors.Join(append(faults, conf.Prefix("listen", c.Listen.TLS.ValidateServer()),
-		conf.Prefix("decode", c.Decode.TLS.ValidateClient()), conf.Prefix("prefill", c.Prefill.TLS.ValidateClient()))...)
+		conf.Prefix("decode", c.Decode.TLS.ValidateClient()), conf.Prefix("prefill", c.Prefill.TLS.ValidateClient()),
+		conf.Prefix("encode", c.Encode.TLS.ValidateClient()))...)
 }
 
 func (c Config) times() (faults []error) {

@@ -11,6 +11,8 @@
 //     streamed, not a byte changed.
 //   - What is decoded without being prefilled elsewhere is counted by its reason, as is
 //     each prefill leg by how it ended.
+//   - Answers of chats that are decoded in rounds are one answer to the client; each round is
+//     counted by how it ended, and what is decoded at once though rounds are wanted by why.
 //   - Errors of its own are JSON as the OpenAI API has it, with the header
 //     x-pointsman-reason; errors of the engines pass as they are.
 //

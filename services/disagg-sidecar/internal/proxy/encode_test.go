@@ -69,3 +69,58 @@ func TestEncoders(t *testing.T) {
 		})
 	}
 }
+
+// With ec-nixl the request is told where what was encoded is, whoever prefills; and what the
+// client says of it nobody hears.
+func TestEncodersHandOver(t *testing.T) {
+	handing := answers(200, "application/json", `{"ec_transfer_params":{"h":{"peer_port":9007199254740993}}}`)
+	const told = `"ec_transfer_params":{"h":{"peer_port":9007199254740993}}`
+	for _, tt := range []struct {
+		id     string
+		play   func() *engine
+		policy []string
+		chunks int
+		pre    bool // somebody else prefills
+		status int
+		calls  map[string]float64
+		told   bool
+	}{
+		{"the model server beside prefills", func() *engine { return newEngine(t, handing) }, nil, 0, false, 200, map[string]float64{"ok": 2}, true},
+		{"another prefills", func() *engine { return newEngine(t, handing) }, nil, 0, true, 200, map[string]float64{"ok": 2}, true},
+		{"decoded in rounds", func() *engine { return newEngine(t, handing) }, nil, 2, false, 200, map[string]float64{"ok": 2}, true},
+		{"an encoder that hands nothing over", func() *engine { return newEngine(t, answers(200, "application/json", "{}")) }, nil, 0, false, 502, map[string]float64{"no-transfer-params": 1}, false},
+		{"so that the model server encodes", func() *engine { return newEngine(t, answers(200, "application/json", "{}")) }, []string{localEncode}, 0, false, 200, map[string]float64{"no-transfer-params": 2}, false},
+	} {
+		t.Run(tt.id, func(t *testing.T) {
+			e, p, d := tt.play(), newEngine(t, prefills()), newEngine(t, decodes())
+			r := newRig(t, d, []*engine{e, p}, func(c *Config) {
+				c.Encode.Enabled, c.Encode.Connector, c.Decode.ChunkSize = true, "ec-nixl", tt.chunks
+				if tt.policy != nil {
+					c.Encode.OnFailure = tt.policy
+				}
+			})
+			headers := []string{"X-Encoder-Hosts-Ports", e.address}
+			if tt.pre {
+				headers = append(headers, "X-Prefiller-Host-Port", p.address)
+			}
+			a := r.do("POST", "/v1/chat/completions", strings.Replace(images, `"model":"m"`, `"model":"m","ec_transfer_params":{"evil":1}`, 1), headers...)
+			if a.status != tt.status {
+				t.Fatalf("%+v", a)
+			}
+			for why, n := range tt.calls {
+				if v := r.value("encode_calls_total", "reason", why); v < n && tt.status == 200 || v == 0 {
+					t.Errorf("%v calls ended by %s, want %v", v, why, n)
+				}
+			}
+			legs := append(p.requests(), d.requests()...)
+			if tt.status == 200 && len(legs) == 0 {
+				t.Error("nobody was asked")
+			}
+			for i, g := range legs {
+				if strings.Contains(g.body, "evil") || strings.Contains(g.body, told) != tt.told && (tt.chunks == 0 || i == 0) {
+					t.Errorf("a leg is told %s", g.body)
+				}
+			}
+		})
+	}
+}

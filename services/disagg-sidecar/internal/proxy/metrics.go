@@ -17,12 +17,13 @@ import (
 const (
 	noHeader   = "no-header"       // nobody was named
 	compressed = "body-compressed" // its body cannot be read
-	several    = "several-answers" // it has several answers or prompts, which NIXL cannot hand over
+	several    = "several-answers" // it has several answers or prompts, which cannot be handed over
 )
 
 // instruments are the proxy's metrics.
 type instruments struct {
 	requests, decodeOnly, legs, encodes, stale metric.Int64Counter
+	sources, rounds, wholes, lookups           metric.Int64Counter
 	inFlight                                   metric.Int64UpDownCounter
 	prefill                                    metric.Float64Histogram
 }
@@ -30,7 +31,7 @@ type instruments struct {
 func newInstruments(m metric.Meter) (*instruments, error) {
 	i := new(instruments)
 	const name = "pointsman_disagg_sidecar_"
-	var errs [7]error
+	var errs [11]error
 	i.requests, errs[0] = m.Int64Counter(name+"requests_total", metric.WithDescription("Requests that ended, by class of the status and by whether the sidecar answered by itself, and why: none if it did not."))
 	i.inFlight, errs[1] = m.Int64UpDownCounter(name+"requests_in_flight", metric.WithDescription("Requests that have not ended."))
 	i.decodeOnly, errs[2] = m.Int64Counter(name+"decode_only_total", metric.WithDescription("Requests to generate that the model server beside prefilled, by reason."))
@@ -39,6 +40,10 @@ func newInstruments(m metric.Meter) (*instruments, error) {
 		metric.WithExplicitBucketBoundaries(.0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600))
 	i.encodes, errs[6] = m.Int64Counter(name+"encode_calls_total", metric.WithDescription("Calls by which media were encoded elsewhere, by how they ended; and encoders that were named and not called: target-denied, unsupported."))
 	i.stale, errs[5] = m.Int64Counter(name+"stale_connections_total", metric.WithDescription("Legs sent again because the engine had closed the connection."))
+	i.sources, errs[7] = m.Int64Counter(name+"cache_sources_total", metric.WithDescription("Headers that name an endpoint with more of the prompt cached, by what became of them: used, or why not."))
+	i.rounds, errs[8] = m.Int64Counter(name+"decode_rounds_total", metric.WithDescription("Rounds of decoding, by how they ended."))
+	i.wholes, errs[9] = m.Int64Counter(name+"unchunked_total", metric.WithDescription("Requests that were decoded at once with decode.chunkSize, by reason."))
+	i.lookups, errs[10] = m.Int64Counter(name+"lookups_total", metric.WithDescription("Look-ups of the names of MoRI-IO's pods, by whether all were found."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("make the proxy's metrics: %w", err)
 	}
@@ -71,6 +76,11 @@ func (i *instruments) alone(why string) {
 // encoded counts a call, or one that was not made.
 func (i *instruments) encoded(why string) {
 	i.encodes.Add(context.Background(), 1, label("reason", why))
+}
+
+// looked counts a look-up of all names.
+func (i *instruments) looked(why string) {
+	i.lookups.Add(context.Background(), 1, label("reason", why))
 }
 
 // PrefillBegins does nothing; it makes instruments a disagg.Watcher.

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
-	"os"
 	"strings"
 	"sync/atomic"
 
@@ -25,12 +24,14 @@ type Proxy struct {
 	health  *telemetry.Health
 	metrics *instruments
 	runner  *disagg.Runner
+	encoder *disagg.Runner  // calls those who encode
 	actions []disagg.Action // when a prefill leg fails
 	encodes []disagg.Action // when encoding does
+	pods    *pods           // of engines that write
 	ranks   []*rank
 	held    atomic.Int64 // bytes of bodies
 
-	decode, prefill *http.Transport
+	decode, prefill, encode *http.Transport
 }
 
 // rank is one data-parallel rank of the model server.
@@ -46,9 +47,7 @@ func New(cfg Config, list *allow.List, tel *telemetry.Telemetry) (*Proxy, error)
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Decode.PodIP == "" {
-		cfg.Decode.PodIP = os.Getenv("POD_IP")
-	}
+	cfg.Decode.PodIP = cfg.Decode.podIP()
 	metrics, err := newInstruments(tel.Meter)
 	if err != nil {
 		return nil, err
@@ -59,6 +58,9 @@ func New(cfg Config, list *allow.List, tel *telemetry.Telemetry) (*Proxy, error)
 		return nil, err
 	}
 	if p.prefill, err = newTransport(cfg, "prefill", cfg.Prefill.TLS, failed); err != nil {
+		return nil, err
+	}
+	if p.encode, err = newTransport(cfg, "encode", cfg.Encode.TLS, failed); err != nil {
 		return nil, err
 	}
 	both := &transports{decode: p.decode, prefill: p.prefill, own: make(map[string]bool)}
@@ -72,11 +74,16 @@ func New(cfg Config, list *allow.List, tel *telemetry.Telemetry) (*Proxy, error)
 		p.ranks = append(p.ranks, r)
 		both.own[address] = true
 	}
+	p.pods = newPods(cfg.Prefill.MoRIIO.mode(cfg.Decode.PodIP), tel, metrics.looked)
 	p.actions, _ = actions(cfg.Prefill.OnFailure, localPrefill) // Validate has seen to the names
 	p.encodes, _ = actions(cfg.Encode.OnFailure, localEncode)
 	runner := disagg.DefaultConfig()
 	runner.DecodeTimeout = cfg.Decode.Timeout.D()
-	p.runner, err = disagg.NewRunner(&disagg.Steady{Transport: both, OnStale: func() { metrics.stale.Add(context.Background(), 1) }}, runner)
+	stale := func() { metrics.stale.Add(context.Background(), 1) }
+	if p.runner, err = disagg.NewRunner(&disagg.Steady{Transport: both, OnStale: stale}, runner); err != nil {
+		return nil, err
+	}
+	p.encoder, err = disagg.NewRunner(&disagg.Steady{Transport: p.encode, OnStale: stale}, runner)
 	return p, err
 }
 
@@ -120,7 +127,7 @@ type exchange struct {
 // serve does everything; what it returns is still to be answered.
 func (x *exchange) serve() *refusal {
 	h := x.r.Header
-	prefillers, encoders, wanted := h[headerPrefiller], h[headerEncoders], h[headerDataParallel]
+	prefillers, encoders, wanted, sources := h[headerPrefiller], h[headerEncoders], h[headerDataParallel], h[headerSource]
 	strip(h)
 	if x.r.Method != http.MethodPost || body.APIOf(x.r.URL.Path) == body.Other {
 		return x.pass()
@@ -133,6 +140,10 @@ func (x *exchange) serve() *refusal {
 		return f
 	}
 	encoding := x.p.encoders(encoders)
+	source := x.source(sources, targets)
+	if len(targets) > 0 && !x.p.pods.known() {
+		return &refusal{http.StatusServiceUnavailable, PrefillFailed, "the names of MoRI-IO's pods have not been found yet"}
+	}
 	if len(targets) == 0 {
 		x.p.metrics.alone(noHeader)
 	}
@@ -141,11 +152,14 @@ func (x *exchange) serve() *refusal {
 		if len(targets) > 0 {
 			x.p.metrics.alone(compressed)
 		}
+		if x.divides() {
+			x.p.metrics.whole(compressed)
+		}
 		return x.pass()
-	case len(targets)+len(encoding) == 0 && !x.p.cfg.Allow.Pool:
+	case len(targets)+len(encoding) == 0 && source == "" && !x.p.cfg.Allow.Pool && !x.divides():
 		return x.pass()
 	}
-	return x.carry(targets, encoding)
+	return x.carry(targets, encoding, source)
 }
 
 func uncompressed(encodings []string) bool {

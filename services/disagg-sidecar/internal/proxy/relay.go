@@ -58,11 +58,18 @@ func (x *exchange) relay(resp *http.Response) *refusal {
 func (x *exchange) broken(resp *http.Response, err error) *refusal {
 	f := refuse(err)
 	f.message = "the model server broke off its answer"
-	if errIs[*disagg.PrefillError](err) {
+	switch {
+	case errIs[*disagg.PrefillError](err):
 		f.message = "the model server that was to prefill the prompt did not"
+	case errIs[*disagg.RoundError](err):
+		f.message = "the model server did not go on with its answer: " + err.Error()
 	}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		_, _ = x.w.Write(append(append([]byte("\n\ndata: "), f.body()...), "\n\n"...))
+		said := f.body()
+		if round := roundOf(err); round != nil {
+			said = round
+		}
+		_, _ = x.w.Write(append(append([]byte("\n\ndata: "), said...), "\n\n"...))
 		_ = http.NewResponseController(x.w).Flush() // the client may have gone
 	}
 	return f

@@ -103,7 +103,15 @@ func newRig(t *testing.T, decode *engine, prefill []*engine, change ...func(c *C
 	for _, f := range change {
 		f(&cfg)
 	}
-	r := &rig{t: t, tel: telemetry.Discard(), list: allow.NewList(nil), decode: decode}
+	var also []allow.Target
+	for _, address := range cfg.Allow.Also {
+		target, ok := allow.Parse(address)
+		if !ok {
+			t.Fatal(address)
+		}
+		also = append(also, target)
+	}
+	r := &rig{t: t, tel: telemetry.Discard(), list: allow.NewList(also), decode: decode}
 	var in []roster.Endpoint
 	for i, e := range prefill {
 		target, ok := allow.Parse(e.address)

@@ -12,6 +12,8 @@ import (
 	"math/big"
 	"net"
 	"time"
+
+	"github.com/pointsman/pointsman/internal/kit/hop"
 )
 
 // dialTLS returns a function that connects and shakes hands, together no longer than to
@@ -24,22 +26,7 @@ func dialTLS(d *net.Dialer, most time.Duration, now func() *tls.Config) func(ctx
 		if err != nil {
 			return nil, err
 		}
-		cfg := now()
-		if cfg.ServerName == "" {
-			host, _, err := net.SplitHostPort(address)
-			if err != nil {
-				_ = conn.Close()
-				return nil, err
-			}
-			cfg = cfg.Clone()
-			cfg.ServerName = host
-		}
-		secured := tls.Client(conn, cfg)
-		if err := secured.HandshakeContext(ctx); err != nil {
-			_ = conn.Close()
-			return nil, &net.OpError{Op: "dial", Net: conn.RemoteAddr().Network(), Addr: conn.RemoteAddr(), Err: err}
-		}
-		return secured, nil
+		return hop.Secure(ctx, conn, address, now())
 	}
 }
 

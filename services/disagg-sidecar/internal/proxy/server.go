@@ -28,6 +28,7 @@ const (
 // DrainTimeout.
 func (p *Proxy) Part(stdout io.Writer) run.Part {
 	return func(ctx context.Context, ready func()) error {
+		defer p.pods.follow(ctx)()
 		var all []net.Listener
 		for i := range p.ranks {
 			l, err := p.listen(ctx, i)
@@ -73,18 +74,26 @@ func (p *Proxy) listen(ctx context.Context, rank int) (net.Listener, error) {
 func (p *Proxy) serve(ctx context.Context, all []net.Listener, ready func()) error {
 	defer p.decode.CloseIdleConnections()
 	defer p.prefill.CloseIdleConnections()
+	defer p.encode.CloseIdleConnections()
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(true)
 	protocols.SetUnencryptedHTTP2(true)
 	served := make(chan error, len(all))
-	var servers []*http.Server
+	var ends []func(context.Context) error
 	for i, l := range all {
 		s := &http.Server{
 			Handler: p.ranks[i], Protocols: protocols, ReadHeaderTimeout: headTimeout, IdleTimeout: idleClient, MaxHeaderBytes: 1 << 20,
 			ErrorLog: slog.NewLogLogger(p.log.Handler(), slog.LevelDebug), // what net/http complains of is the clients' doing
 		}
-		servers = append(servers, s)
+		shutdown := run.Shutdown(s)
+		ends = append(ends, func(ctx context.Context) error {
+			err := shutdown(ctx)
+			if err != nil {
+				_ = s.Close()
+			}
+			return err
+		})
 		go func() { served <- s.Serve(l) }()
 	}
 	ready()
@@ -97,7 +106,7 @@ func (p *Proxy) serve(ctx context.Context, all []net.Listener, ready func()) err
 		p.health.Set("drain", errors.New("the sidecar is stopping"))
 		time.Sleep(p.cfg.DrainDelay.D())
 	}
-	p.drain(ctx, servers)
+	p.drain(ctx, ends)
 	for range left {
 		if err := <-served; fault == nil && !errors.Is(err, http.ErrServerClosed) {
 			fault = err
@@ -109,15 +118,14 @@ func (p *Proxy) serve(ctx context.Context, all []net.Listener, ready func()) err
 	return nil
 }
 
-func (p *Proxy) drain(ctx context.Context, servers []*http.Server) {
+func (p *Proxy) drain(ctx context.Context, ends []func(context.Context) error) {
 	until, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.DrainTimeout.D())
 	defer cancel()
 	var wait sync.WaitGroup
-	for _, s := range servers {
+	for _, end := range ends {
 		wait.Go(func() {
-			if err := s.Shutdown(until); err != nil {
+			if end(until) != nil {
 				p.log.Warn("requests were cut off", "after", p.cfg.DrainTimeout.D())
-				_ = s.Close()
 			}
 		})
 	}

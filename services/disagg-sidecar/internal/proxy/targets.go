@@ -58,18 +58,18 @@ func (p *Proxy) encoders(values []string) []disagg.Endpoint {
 			case !ok || p.cfg.Allow.Pool && !p.list.Allows(t):
 				p.metrics.encoded("target-denied")
 			default:
-				out = append(out, disagg.Endpoint{ID: t.String(), Scheme: p.cfg.Prefill.Scheme, Address: t.String()})
+				out = append(out, disagg.Endpoint{ID: t.String(), Scheme: p.cfg.Encode.Scheme, Address: t.String()})
 			}
 		}
 	}
 	return out
 }
 
-// plan says how a request is to be carried out.
-func (p *Proxy) plan(targets []disagg.Endpoint) *disagg.Plan {
+// plan says how a request is to be carried out. source is whom to pull from; "": nobody.
+func (p *Proxy) plan(targets []disagg.Endpoint, source string) *disagg.Plan {
 	c := p.cfg.Prefill
 	out := &disagg.Plan{
-		Connector: disagg.Connector(c.Connector), BootstrapPort: c.BootstrapPort,
+		Connector: disagg.Connector(c.Connector), BootstrapPort: c.BootstrapPort, P2P: p.p2p(), Source: source, MoRIIO: p.pods.now.Load(),
 		Policy: disagg.Policy{OnFailure: p.actions, Attempts: c.Retries + 1, Timeout: c.Timeout.D(), Budget: c.Budget.D(), Backoff: c.Backoff.D()},
 	}
 	for i := range c.Retries + 1 {
