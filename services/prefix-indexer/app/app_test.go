@@ -65,7 +65,7 @@ func start(t *testing.T, url string, sets ...string) *service {
 			}
 			t.Cleanup(func() { conn.Close() })
 			s.client, s.health = scorerv1.NewScorerServiceClient(conn), healthv1.NewHealthClient(conn)
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("the service does not listen")
 		}
 	}
@@ -83,6 +83,10 @@ func start(t *testing.T, url string, sets ...string) *service {
 	<-connected
 	return s
 }
+
+// patient has an indexer wait for the answer of another one that is there, however busy the
+// machine is.
+const patient = "join.greeting=1m"
 
 // background runs f until the test ends and fails the test if f does.
 func (s *service) background(ctx context.Context, f func(context.Context) error) {
@@ -189,7 +193,7 @@ func TestServiceLearnsFromTheBroadcast(t *testing.T) {
 	s.expect(want)
 
 	// A second one copies what the first knows, and answers the same.
-	other := start(t, url)
+	other := start(t, url, patient)
 	other.table = s.table
 	s.publish(3)
 	kittest.Eventually(t, "the second is ready", other.ready)

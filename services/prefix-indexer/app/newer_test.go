@@ -50,7 +50,7 @@ func TestF19ReplicasAgreeOnColdPrompts(t *testing.T) {
 	both("then C: A is best", 99, 1, .5, 0)
 
 	// One that starts now has heard of none of it, and copies the order.
-	third := start(t, url)
+	third := start(t, url, patient)
 	third.table = first.table
 	first.publish(3)
 	kittest.Eventually(t, "the third is ready", third.ready)

@@ -111,24 +111,30 @@ func TestLabelsFit(t *testing.T) {
 func TestPools(t *testing.T) {
 	const selector = `"selector":{"matchLabels":{"app":"m"}}`
 	for name, c := range map[string]struct{ spec, fault string }{
-		"second generation":     {`{` + selector + `,"targetPorts":[{"number":1},{"number":65535}]}`, ""},
-		"first generation":      {`{"selector":{"app":"m"},"targetPortNumber":8000}`, ""},
-		"a label matchLabels":   {`{"selector":{"matchLabels":"x"},"targetPortNumber":8000}`, ""},
-		"no selector":           {`{"targetPortNumber":8000}`, "spec.selector: is empty"},
-		"empty selector":        {`{"selector":{"matchLabels":{}},"targetPortNumber":8000}`, "spec.selector: is empty"},
-		"expressions":           {`{"selector":{"matchLabels":{"a":"b"},"matchExpressions":[]},"targetPortNumber":8000}`, "more than matchLabels"},
-		"no ports":              {`{` + selector + `}`, "there are 0"},
-		"nine ports":            {`{` + selector + `,"targetPorts":[{"number":1},{"number":2},{"number":3},{"number":4},{"number":5},{"number":6},{"number":7},{"number":8},{"number":9}]}`, "there are 9"},
-		"a port twice":          {`{` + selector + `,"targetPorts":[{"number":1},{"number":1}]}`, "1 is there twice"},
-		"a port too high":       {`{` + selector + `,"targetPorts":[{"number":65536}]}`, "65536 is no port"},
-		"ports that are none":   {`{` + selector + `,"targetPorts":"8000"}`, "cannot unmarshal"},
-		"no map of labels":      {`{"selector":[],"targetPortNumber":8000}`, "cannot unmarshal"},
-		"a label that is a map": {`{"selector":{"app":{}},"targetPortNumber":8000}`, "spec.selector.app"},
+		"D18 second generation":              {`{` + selector + `,"targetPorts":[{"number":1},{"number":65535}]}`, ""},
+		"D18 first generation":               {`{"selector":{"app":"m"},"targetPortNumber":8000}`, ""},
+		"a label matchLabels":                {`{"selector":{"matchLabels":"x"},"targetPortNumber":8000}`, ""},
+		"D19 second, with labels at the top": {`{"selector":{"app":"m"},"targetPorts":[{"number":8000}]}`, "has no matchLabels"},
+		"D19 no selector":                    {`{"targetPorts":[{"number":8000}]}`, "spec.selector: is empty"},
+		"D19 no spec":                        {`null`, "spec.selector: is empty"},
+		"no selector":                        {`{"targetPortNumber":8000}`, "spec.selector: is empty"},
+		"empty selector":                     {`{"selector":{"matchLabels":{}},"targetPortNumber":8000}`, "spec.selector: is empty"},
+		"expressions":                        {`{"selector":{"matchLabels":{"a":"b"},"matchExpressions":[]},"targetPortNumber":8000}`, "more than matchLabels"},
+		"no ports":                           {`{` + selector + `}`, "there are 0"},
+		"nine ports":                         {`{` + selector + `,"targetPorts":[{"number":1},{"number":2},{"number":3},{"number":4},{"number":5},{"number":6},{"number":7},{"number":8},{"number":9}]}`, "there are 9"},
+		"a port twice":                       {`{` + selector + `,"targetPorts":[{"number":1},{"number":1}]}`, "1 is there twice"},
+		"a port too high":                    {`{` + selector + `,"targetPorts":[{"number":65536}]}`, "65536 is no port"},
+		"ports that are none":                {`{` + selector + `,"targetPorts":"8000"}`, "cannot unmarshal"},
+		"no map of labels":                   {`{"selector":[],"targetPortNumber":8000}`, "cannot unmarshal"},
+		"a label that is a map":              {`{"selector":{"app":{}},"targetPortNumber":8000}`, "spec.selector.app"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := parsePool(t, c.spec)
 			if c.fault == "" && p.fault != nil || c.fault != "" && (p.fault == nil || !strings.Contains(p.fault.Error(), c.fault)) {
 				t.Errorf("fault %v, want %q", p.fault, c.fault)
+			}
+			if strings.HasPrefix(name, "D18") && p.labelSelector() != "app=m" {
+				t.Errorf("it selects %s", p.labelSelector())
 			}
 			if p.fault != nil && p.selects(map[string]string{"app": "m"}) {
 				t.Error("a pool that cannot be used selects pods")

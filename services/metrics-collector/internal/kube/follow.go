@@ -35,7 +35,8 @@ type Pool struct {
 	end       func()        // ends following pods
 	told      bool
 	complain  string
-	curtailed bool // not all labels are told
+	curtailed bool   // not all labels are told
+	protocol  string // the pool's, about which was told
 }
 
 // Pool returns a follower of the cluster's only pool, or with WatchAllPools of the pool
@@ -124,9 +125,28 @@ func (p *Pool) look(ctx context.Context, sources *sync.WaitGroup) {
 		p.log.Info("the pool can be used")
 		p.complain = ""
 	}
+	p.aboutProtocol(found.protocol)
 	p.told = true
 	p.health.Set(HealthCheck, nil)
 	p.tell(endpoints)
+}
+
+// aboutProtocol tells, when it begins, that the pool's pods are said to speak what they are
+// not spoken to with here: gateways heed that, while the router's own HTTP front and the
+// collector send HTTP/1.1, which servers of h2c answer as a rule.
+func (p *Pool) aboutProtocol(protocol string) {
+	if protocol == p.protocol {
+		return
+	}
+	p.protocol = protocol
+	switch protocol {
+	case "", protocolHTTP:
+	case protocolH2C:
+		p.log.Warn("the pool's appProtocol is for gateways: the router's own HTTP front and the collector speak HTTP/1.1 to its pods, which must take that as well",
+			"pool", p.key.String(), "appProtocol", protocol)
+	default:
+		p.log.Warn("the pool's appProtocol is not known here, and its pods are spoken to by HTTP/1.1", "pool", p.key.String(), "appProtocol", fmt.Sprintf("%.64s", protocol), "known", protocolHTTP+", "+protocolH2C)
+	}
 }
 
 // unhealthy tells why there is nothing to tell, when it begins.

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -12,10 +13,19 @@ import (
 type meters struct {
 	lists, events, errors metric.Int64Counter
 	follows               metric.Int64Gauge
+
+	mu      sync.Mutex
+	sources map[any]state // those that are run
+}
+
+// state is that of one source.
+type state struct {
+	resource string
+	follows  bool
 }
 
 func newMeters(m metric.Meter) (*meters, error) {
-	t := &meters{}
+	t := &meters{sources: make(map[any]state)}
 	var errs [4]error
 	t.lists, errs[0] = m.Int64Counter("pointsman_metrics_collector_kubernetes_lists_total",
 		metric.WithDescription("Times that all objects of a resource were read, by resource."))
@@ -24,7 +34,7 @@ func newMeters(m metric.Meter) (*meters, error) {
 	t.errors, errs[2] = m.Int64Counter("pointsman_metrics_collector_kubernetes_errors_total",
 		metric.WithDescription("Times that objects could not be followed or used, by resource and reason."))
 	t.follows, errs[3] = m.Int64Gauge("pointsman_metrics_collector_kubernetes_following",
-		metric.WithDescription("1 while the objects of a resource are followed, 0 while they cannot be, by resource."))
+		metric.WithDescription("0 while objects of a resource that are to be followed cannot be, else 1, by resource."))
 	return t, errors.Join(errs[:]...)
 }
 
@@ -40,10 +50,29 @@ func (t *meters) fault(resource string, r reason) {
 	t.errors.Add(context.Background(), 1, metric.WithAttributes(attribute.String("resource", resource), attribute.String("reason", string(r))))
 }
 
-func (t *meters) following(resource string, yes bool) {
-	n := int64(0)
-	if yes {
-		n = 1
+// following notes whether a source can be followed.
+func (t *meters) following(source any, resource string, yes bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sources[source] = state{resource, yes}
+	t.tell(resource)
+}
+
+// ended notes that a source is not to be followed any more: it is nobody's trouble then.
+func (t *meters) ended(source any, resource string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.sources, source)
+	t.tell(resource)
+}
+
+// tell shows whether all sources of a resource are followed. Call it with mu held.
+func (t *meters) tell(resource string) {
+	n := int64(1)
+	for _, s := range t.sources {
+		if s.resource == resource && !s.follows {
+			n = 0
+		}
 	}
 	t.follows.Record(context.Background(), n, of(resource))
 }

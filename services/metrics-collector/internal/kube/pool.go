@@ -24,8 +24,15 @@ type pool struct {
 	key      Key
 	selector map[string]string
 	ports    []uint16 // by rank
+	protocol string   // that its pods are said to speak, such as h2c; empty: not said
 	fault    error    // why it selects nothing
 }
+
+// Protocols that pods may be said to speak.
+const (
+	protocolHTTP = "http"
+	protocolH2C  = "kubernetes.io/h2c" // HTTP/2 without TLS
+)
 
 // number is a port as it is written.
 type number struct {
@@ -42,6 +49,7 @@ type wirePool struct {
 		Selector         map[string]json.RawMessage `json:"selector"`
 		TargetPorts      []number                   `json:"targetPorts"`
 		TargetPortNumber int                        `json:"targetPortNumber"`
+		AppProtocol      string                     `json:"appProtocol"`
 	} `json:"spec"`
 }
 
@@ -56,10 +64,10 @@ func decodePool(raw json.RawMessage) (*pool, error) {
 		}
 		return &pool{key: Key{id.Metadata.Namespace, id.Metadata.Name}, fault: err}, nil
 	}
-	p := &pool{key: Key{w.Metadata.Namespace, w.Metadata.Name}}
+	p := &pool{key: Key{w.Metadata.Namespace, w.Metadata.Name}, protocol: w.Spec.AppProtocol}
 	var faults []error
 	var err error
-	if p.selector, err = readSelector(w.Spec.Selector); err != nil {
+	if p.selector, err = readSelector(w.Spec.Selector, len(w.Spec.TargetPorts) > 0); err != nil {
 		faults = append(faults, err)
 	}
 	ports := w.Spec.TargetPorts
@@ -85,8 +93,8 @@ func decodePool(raw json.RawMessage) (*pool, error) {
 }
 
 // readSelector reads labels, as the second generation has them below matchLabels and
-// the first at the top.
-func readSelector(raw map[string]json.RawMessage) (map[string]string, error) {
+// the first, with another field for its port, at the top.
+func readSelector(raw map[string]json.RawMessage, second bool) (map[string]string, error) {
 	out := make(map[string]string)
 	if below, ok := raw["matchLabels"]; ok && len(below) > 0 && below[0] == '{' {
 		if len(raw) > 1 {
@@ -96,6 +104,9 @@ func readSelector(raw map[string]json.RawMessage) (map[string]string, error) {
 			return nil, fmt.Errorf("spec.selector.matchLabels: %w", err)
 		}
 	} else {
+		if second && len(raw) > 0 {
+			return nil, errors.New("spec.selector: has no matchLabels, below which an InferencePool with targetPorts has its labels")
+		}
 		for name, value := range raw {
 			var text string
 			if err := json.Unmarshal(value, &text); err != nil {

@@ -87,6 +87,7 @@ func (s *source[T]) each(f func(T)) {
 
 // run follows the source until ctx ends.
 func (s *source[T]) run(ctx context.Context) {
+	defer s.meters.ended(s, s.resource)
 	wait := firstWait
 	for ctx.Err() == nil {
 		version, err := s.read(ctx)
@@ -260,7 +261,7 @@ func (s *source[T]) well() {
 	before := s.err
 	s.trouble = trouble{}
 	s.mu.Unlock()
-	s.meters.following(s.resource, true)
+	s.meters.following(s, s.resource, true)
 	if before != nil {
 		s.log.Info("Kubernetes objects are followed again", "resource", s.resource)
 	}
@@ -278,7 +279,7 @@ func (s *source[T]) failed(err error) (expected bool) {
 			changed := known || !s.synced
 			s.items, s.synced, s.err = make(map[string]T), true, nil
 			s.mu.Unlock()
-			s.meters.following(s.resource, true)
+			s.meters.following(s, s.resource, true)
 			if changed {
 				s.log.Info("Kubernetes has no such type of object; going on without", "resource", s.resource)
 				s.notify()
@@ -292,7 +293,7 @@ func (s *source[T]) failed(err error) (expected bool) {
 	s.err = err
 	s.mu.Unlock()
 	s.meters.fault(s.resource, r)
-	s.meters.following(s.resource, false)
+	s.meters.following(s, s.resource, false)
 	if before == nil || reasonOf(before) != r {
 		s.log.Warn("Kubernetes objects cannot be followed; what is known of them stays as it was", "resource", s.resource, "reason", string(r), "error", err, "remedy", remedy(r, s.resource))
 	}

@@ -206,6 +206,67 @@ func TestSource(t *testing.T) {
 	}
 }
 
+// Objects that are not to be followed any more, as those of a pool that is deleted, are
+// nobody's trouble: the gauge does not stay at 0. Others of the resource still may be.
+func TestEndedSourcesAreNoTrouble(t *testing.T) {
+	server := httptest.NewServer(&script{lists: []string{"STATUS 403 no"}, watches: []string{open}})
+	defer server.Close()
+	tel := telemetry.Discard()
+	m, err := newMeters(tel.Meter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &client{http: server.Client(), base: server.URL}
+	defer c.close()
+	begin := func() (stop func()) {
+		src := &source[string]{resource: "things", path: "/apis/things", decode: named, notify: func() {}, client: c, log: tel.Log, meters: m}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			src.run(ctx)
+		}()
+		kittest.Eventually(t, "it cannot be followed", func() bool { _, err := src.state(); return err != nil })
+		return func() { cancel(); <-done }
+	}
+	following := func() float64 {
+		return tel.Value("pointsman_metrics_collector_kubernetes_following", "resource", "things")
+	}
+	first, second := begin(), begin()
+	first()
+	if n := following(); n != 0 {
+		t.Errorf("%v although one is left that cannot be followed", n)
+	}
+	second()
+	if n := following(); n != 1 {
+		t.Errorf("%v although nothing is to be followed", n)
+	}
+}
+
+// A pool whose pods are said to speak what they are not spoken to with is told of, when
+// that begins.
+func TestProtocolOfAPool(t *testing.T) {
+	var log strings.Builder
+	p := &Pool{key: Key{"n", "m"}, log: slog.New(slog.NewTextHandler(&log, nil))}
+	for _, c := range []struct {
+		spec, word string
+		lines      int // so far
+	}{
+		{`{}`, "", 0},
+		{`{"appProtocol":"http"}`, "", 0},
+		{`{"appProtocol":"kubernetes.io/h2c"}`, "pool=n/m appProtocol=kubernetes.io/h2c", 1},
+		{`{"appProtocol":"kubernetes.io/h2c"}`, "speak HTTP/1.1 to its pods", 1},
+		{`{"appProtocol":"gopher"}`, "is not known here", 2},
+		{`{"appProtocol":"http"}`, "", 2},
+	} {
+		found := parsePool(t, c.spec)
+		p.aboutProtocol(found.protocol)
+		if n := strings.Count(log.String(), "level=WARN"); n != c.lines || !strings.Contains(log.String(), c.word) {
+			t.Errorf("%s: %d lines, want %d:\n%s", c.spec, n, c.lines, log.String())
+		}
+	}
+}
+
 // Whoever ends every watch at once, or calls every one too old, is not asked to list
 // everything without a pause.
 func TestWatchesThatEndAtOnce(t *testing.T) {
@@ -215,9 +276,11 @@ func TestWatchesThatEndAtOnce(t *testing.T) {
 			s := &script{lists: []string{list("1", "a")}, watches: []string{watch}}
 			src, _ := follow(t, s, false)
 			holds(t, src, "a")
-			time.Sleep(2 * time.Second)
-			if n := s.seen("watch=true"); n < 3 || n > 20 {
-				t.Errorf("asked %d times in 2 s", n)
+			began := time.Now()
+			kittest.Eventually(t, "it is asked again", func() bool { return s.seen("watch=true") >= 3 })
+			time.Sleep(time.Until(began.Add(2 * time.Second)))
+			if n, took := s.seen("watch=true"), time.Since(began).Seconds(); float64(n) > 10*took {
+				t.Errorf("asked %d times in %.1f s", n, took)
 			}
 		})
 	}

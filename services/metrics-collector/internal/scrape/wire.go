@@ -91,7 +91,8 @@ func (w *wire) exchange(ctx context.Context) (response *http.Response, done func
 		if err == nil {
 			return response, func(whole bool) {
 				cut()
-				if !whole || response.Close || w.close || ctx.Err() != nil {
+				// What is there beyond the answer would be taken for the next one.
+				if !whole || response.Close || w.close || w.r.Buffered() > 0 || ctx.Err() != nil {
 					w.hangUp()
 				}
 			}, nil

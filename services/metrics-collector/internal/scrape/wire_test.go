@@ -58,6 +58,7 @@ func TestWire(t *testing.T) {
 		"until the end":                {[][]string{{"HTTP/1.0 200 OK\r\n\r\nhi"}, {ok + page}}, []string{page, page}},
 		"closed after the answer":      {[][]string{{"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi"}, {ok + page}}, []string{page, page}},
 		"closed while nobody asked":    {[][]string{{ok + page}, {ok + page}}, []string{page, page}},
+		"more than was asked for":      {[][]string{{ok + page + ok + "no"}, {ok + page}}, []string{page, page}},
 		"interim answers":              {[][]string{{"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" + ok + page}}, []string{page}},
 		"nothing but interim answers":  {[][]string{{strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", 9)}}, []string{"interim answers only"}},
 		"headers without end":          {[][]string{{"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes)}}, []string{"more than 64 KiB"}},
