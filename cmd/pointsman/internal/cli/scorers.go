@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -47,6 +48,8 @@ func printScorers(stdout io.Writer, m *routerv1.ListScorersResponse) {
 		last := text.Unknown
 		if e := s.GetLastError(); e != "" {
 			last = fmt.Sprintf("%s (%s ago)", e, text.Since(s.GetLastErrorAge()))
+		} else if i := slices.IndexFunc(s.GetReplicas(), func(p *routerv1.ScorerReplica) bool { return p.GetReason() != "" }); i >= 0 {
+			last = s.GetReplicas()[i].GetAddress() + ": " + s.GetReplicas()[i].GetReason()
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\t%d\t%d\t%s\n", s.GetName(), s.GetTarget(), text.OrDash(s.GetVersion()), text.OrDash(strings.Join(s.GetScorerTypes(), ",")),
 			ready, len(s.GetReplicas()), text.OrDash(s.GetTransport()), s.GetBreaker(), s.GetCallCount(), s.GetFailureCount(), last)

@@ -27,7 +27,7 @@ type Config struct {
 	// ConfigFile and ConfigText are the EndpointPickerConfig; at most one. Neither:
 	// the built-in default, or, with Prefill, one with a profile for each role.
 	ConfigFile, ConfigText string
-	// RouterConfig is the router's own settings file.
+	// RouterConfig is the router's own settings file. A pool that it names is everybody's.
 	RouterConfig string
 	// Embedded has each router ask the scorers within its own process, as pointsman serve
 	// does, instead of services of their own.
@@ -84,7 +84,7 @@ func parse(args []string, stdout io.Writer) (Config, error) {
 	fs.StringVar(&c.Admin, "admin", c.Admin, "`address` of the first router's metrics, health and profiles")
 	fs.StringVar(&c.ConfigFile, "configFile", "", "EndpointPickerConfig `file`")
 	fs.StringVar(&c.ConfigText, "configText", "", "EndpointPickerConfig `text`")
-	fs.StringVar(&c.RouterConfig, "config", "", "`file` with the router's own settings")
+	fs.StringVar(&c.RouterConfig, "config", "", "`file` with the router's own settings; a pool that it names is that of all that comes up")
 	fs.BoolVar(&c.Embedded, "embedded", false, "scorers within the routers, as pointsman serve has them, instead of services of their own")
 	fs.StringVar(&c.Model, "model", c.Model, "`name` of the simulated model")
 	fs.Float64Var(&c.Speed, "speed", c.Speed, "how many `times` faster than a real model server the simulated ones are")

@@ -17,7 +17,7 @@ import (
 
 // readyPatience is how long the routers may take to know every endpoint and reach
 // every scorer. It is passed only when something is broken.
-const readyPatience = 30 * time.Second
+const readyPatience = time.Minute
 
 // ownPatience is how long scorers of the user's are waited for. They may be started
 // later as well.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -99,8 +98,8 @@ func (m *machine) nats(ctx context.Context, ready func()) error {
 	s.Start()
 	defer s.WaitForShutdown()
 	defer s.Shutdown()
-	if !s.ReadyForConnections(10 * time.Second) {
-		return fmt.Errorf("embedded NATS server did not listen within 10 s")
+	if !s.ReadyForConnections(readyPatience) {
+		return fmt.Errorf("embedded NATS server did not listen within %s", readyPatience)
 	}
 	m.book.set("nats", s.ClientURL())
 	ready()
@@ -108,9 +107,14 @@ func (m *machine) nats(ctx context.Context, ready func()) error {
 	return nil
 }
 
-// common are the settings of every service.
+// common are the settings of every service. The pool that the router's own settings name is
+// everybody's: whoever is of another does not hear the router, nor is heard by it.
 func (m *machine) common() []string {
-	return []string{"--set", "nats.url=" + m.book.get("nats"), "--set", "log.level=" + m.cfg.LogLevel}
+	args := []string{"--set", "nats.url=" + m.book.get("nats"), "--set", "log.level=" + m.cfg.LogLevel}
+	if pool := read(m.cfg.RouterConfig).Pool; pool != "" {
+		args = append(args, "--set", "pool="+strconv.Quote(pool))
+	}
+	return args
 }
 
 func (m *machine) collectorArgs() []string {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -125,6 +127,33 @@ func TestUp(t *testing.T) {
 	interrupt()
 	if err := <-ended; err != nil {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// The pool that the router's own settings name is that of everything that comes up:
+// scorers are not ready, and endpoints not known, before the pool is heard of.
+func TestUpInAPoolOfAnotherName(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "router.yaml")
+	if err := os.WriteFile(file, []byte("pool: prod/vllm\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out screen
+	ctx, interrupt := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Run(ctx, []string{"--servers", "1", "--config", file, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--speed", "20", "--log", "error", "--quiet"}, &out)
+	}()
+	kittest.Eventually(t, "it to be up", func() bool {
+		select {
+		case err := <-ended:
+			t.Fatalf("it ended: %v\n%s", err, out.String())
+		default:
+		}
+		return strings.Contains(out.String(), "Pointsman is up")
+	})
+	interrupt()
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v", err)
 	}
 }
 
