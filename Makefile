@@ -37,7 +37,7 @@ OURS = system redis kubernetes
 DOCKER ?= docker
 IMAGES ?= pointsman
 
-.PHONY: help docs run run-pd run-envoy test race fuzz churn bench bench-scrape bench-pd bench-redis bench-record bench-extproc bench-smoke lint fmt generate check tidy build images tools baseline \
+.PHONY: help docs run run-pd run-envoy test race fuzz churn bench bench-scrape bench-pd bench-redis bench-record bench-extproc bench-scale bench-smoke lint fmt generate check tidy build images tools baseline \
 	check-format check-proto check-generated check-tidy check-build check-layout
 
 help: ## Show this.
@@ -109,6 +109,10 @@ bench-extproc: build ## Measure what the router adds to Envoy, in 10 minutes, in
 bench-smoke: build ## The same in 2 minutes, held against limits that do not depend on the machine.
 	@go build -ldflags "$(LDFLAGS)" -o bin/ ./bench
 	@bin/bench record --quick --bin bin $(ARGS)
+
+bench-scale: build ## Measure what more routers, scorers and endpoints cost, in less than 8 minutes, into docs/bench/ and docs/scaling.md. ARGS="--rounds 1" for other runs.
+	@go build -ldflags "$(LDFLAGS)" -o bin/ ./bench
+	@bin/bench scale --out docs/bench --page docs/scaling.md --bin bin $(ARGS)
 
 bench-pd: ## What disaggregated prefill does to latencies, in virtual time: prints docs/bench/disaggregation.md, and writes it.
 	@go test -count=1 -run '^TestPage$$' ./cmd/pointsman/internal/disaggregation -update >&2

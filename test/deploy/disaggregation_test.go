@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pointsman/pointsman/internal/kit/bus"
 	"github.com/pointsman/pointsman/internal/kit/kittest"
 	"github.com/pointsman/pointsman/test/cluster"
 )
@@ -62,6 +63,52 @@ func TestSidecarStartsAsDeployed(t *testing.T) {
 	if code, text := get(t, p.Addr("http")+"/health"); code != http.StatusOK {
 		t.Errorf("/health: %d %s", code, text)
 	}
+}
+
+// With certificates the sidecar has one that NATS knows, made as its Certificate says: it
+// hears tables, and from then on whom it may call, and neither hears nor says anything else.
+func TestSidecarsCertificate(t *testing.T) {
+	o := render(t, "overlays/disaggregation-mtls")
+	ca := newAuthority(t)
+	secrets := make(map[string]string)
+	for _, m := range o {
+		if m.Kind == "Certificate" && !m.Spec.IsCA {
+			secrets[m.Spec.SecretName] = ca.issue(t, m.Spec.DNSNames, m.Spec.URIs)
+		}
+	}
+	r := &rig{node: node{t, o, secrets}, secure: true}
+	r.nats = r.startNATS()
+	pod, c, ok := o.container("disagg-sidecar")
+	if !ok {
+		t.Fatal("nothing runs disagg-sidecar")
+	}
+	paths := r.mount(pod, c)
+	args := o.expand(t, c)
+	for i := range args {
+		args[i] = paths.Replace(args[i])
+	}
+	tls := []string{"--set=nats.url=tls://" + r.nats, "--set=nats.tls.serverName=nats", "--set=admin.address=127.0.0.1:0"}
+	sidecar := cluster.NewProcess(t, "disagg-sidecar", cluster.Binary(t, "disagg-sidecar"), 2, append(append(args, tls...), "--set=listen.address=127.0.0.1:0")...)
+	sidecar.Start(t)
+
+	dir := secrets["metrics-collector-tls"]
+	collector := cluster.NewProcess(t, "metrics-collector", cluster.Binary(t, "metrics-collector"), 1, append(tls,
+		"--set=nats.tls.certFile="+dir+"/tls.crt", "--set=nats.tls.keyFile="+dir+"/tls.key", "--set=nats.tls.caFile="+dir+"/ca.crt",
+		"--set=pool="+o["ConfigMap/pointsman"].Data["pool"], fmt.Sprintf("--set=endpoints=[{address: 127.0.0.1, port: %d}]", kittest.FreePort(t)))...)
+	collector.Start(t)
+	awaitReady(t, sidecar)
+	if n := sidecar.Metric(t, "pointsman_bus_errors_total", ""); n != 0 {
+		t.Errorf("%v faults of the bus:\n%s", n, sidecar.Log())
+	}
+	for _, c := range []struct {
+		say, hear bus.Subject
+		let       bool
+	}{{hear: bus.Table, let: true}, {hear: bus.Load}, {hear: bus.Outcome}, {hear: bus.Prefix}, {hear: bus.Policy}, {say: bus.Table}, {say: bus.Outcome}} {
+		if err := r.speak("disagg-sidecar", c.say, c.hear); (err == nil) != c.let {
+			t.Errorf("it says %q or hears %q: let is %v, want %v: %v", c.say, c.hear, err == nil, c.let, err)
+		}
+	}
+	sidecar.Stop(t)
 }
 
 // Sidecars, and no other model servers, are heard by NATS.

@@ -30,6 +30,7 @@ func TestAnotherNamespace(t *testing.T) {
 		"all pools": "components: [" + at + "/components/all-pools]\npatches: [{target: {kind: ConfigMap, name: pointsman}, patch: '- {op: replace, path: /data/pool, value: inference/vllm}'}]\n",
 		"the rest":  "components: [" + at + "/components/scaled, " + at + "/components/mtls, " + at + "/components/gateway, " + at + "/components/monitoring]\n",
 		"sidecars":  "components: [" + at + "/components/sidecar]\n",
+		"apart":     "components: [" + at + "/components/disaggregation, " + at + "/components/mtls, " + at + "/components/disaggregation/mtls]\n",
 		"static":    "components: [" + at + "/components/static]\n",
 	} {
 		t.Run(name, func(t *testing.T) {

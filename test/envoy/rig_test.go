@@ -44,12 +44,23 @@ type options struct {
 	listeners func(b *bootstrap)
 	// with changes the rest of the file; may be nil.
 	with func(b *bootstrap)
+	// beside puts something before a server, which is at the address front, and returns
+	// where the pool finds it. It is called once per server. May be nil.
+	beside func(s *modelserver.Server, front string) string
 }
 
 func newRig(t testing.TB, o options) *rig {
 	t.Helper()
 	r := &rig{t: t, servers: &servers{t: t, next: make(chan struct{})}}
-	o.cluster.Address = r.servers.front
+	pool := make(map[*modelserver.Server]string)
+	o.cluster.Address = func(s *modelserver.Server) string {
+		if _, known := pool[s]; !known {
+			if pool[s] = r.servers.front(s); o.beside != nil {
+				pool[s] = o.beside(s, pool[s])
+			}
+		}
+		return pool[s]
+	}
 	if o.cluster.Server == nil {
 		o.cluster.Server = func(_ int, cfg *modelserver.Config) { cfg.TimeScale = 25 }
 	}
@@ -59,8 +70,8 @@ func newRig(t testing.TB, o options) *rig {
 
 	b := load(t, o.file)
 	var addresses, pickers []string
-	for _, s := range r.servers.all {
-		addresses = append(addresses, s.address)
+	for _, s := range r.Servers {
+		addresses = append(addresses, pool[s])
 	}
 	for _, p := range r.Routers {
 		pickers = append(pickers, p.Addr("extProc"))
@@ -277,6 +288,9 @@ func watch(t testing.TB, router routerv1.RouterServiceClient) *decisions {
 	d := &decisions{by: make(map[string]*routerv1.Decision)}
 	ctx, cancel := context.WithCancel(context.Background())
 	stream, err := router.WatchDecisions(ctx, &routerv1.WatchDecisionsRequest{IncludeCandidates: true})
+	if err == nil {
+		_, err = stream.Header() // from here on none is missed
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

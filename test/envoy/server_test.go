@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -50,6 +51,7 @@ type server struct {
 	http     *http.Server
 	page     string // of metrics; empty: the model server's
 	requests map[string]int
+	asked    []http.Header // of requests that the model server has answered
 }
 
 // servers are those of one cluster.
@@ -159,8 +161,27 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.count(do)
 		h(w, r)
 	default:
+		if r.Method == http.MethodPost {
+			s.mu.Lock()
+			s.asked = append(s.asked, r.Header.Clone())
+			s.mu.Unlock()
+			// Whole: a model server may begin to answer before it has seen the end of the body,
+			// and net/http then reads the rest here, in the middle of its being passed on.
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				panic(http.ErrAbortHandler)
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+		}
 		s.proxy.ServeHTTP(w, r)
 	}
+}
+
+// heard returns the headers of the requests that the model server has been asked to answer.
+func (s *server) heard() []http.Header {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]http.Header(nil), s.asked...)
 }
 
 // read reads the request.

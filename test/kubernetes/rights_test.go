@@ -50,6 +50,7 @@ func TestB094_rights_and_pool_come_later(t *testing.T) {
 	if n := metric(t, c, "kubernetes_following", ""); n != 0 {
 		t.Errorf("%v resources are followed without rights", n)
 	}
+	kittest.Eventually(t, "missing rights are told of each resource", func() bool { return strings.Count(c.Log(), "cannot be followed") >= 5 })
 	if n := strings.Count(c.Log(), "cannot be followed"); n != 5 {
 		t.Errorf("missing rights are told %d times, want once for each of 5 resources:\n%s", n, c.Log())
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"sync"
 	"syscall"
 )
@@ -12,7 +13,8 @@ import (
 // replica for: no connection, or a kept one that the other side has closed before it
 // read anything.
 func isRefused(err error) bool {
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) ||
+		err != nil && strings.Contains(err.Error(), "server closed idle connection") // net/http has no name for it
 }
 
 // syncBuffer collects output that is read while it is written.

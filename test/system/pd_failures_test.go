@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/pointsman/pointsman/internal/kit/kittest"
+	routerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/router/v1"
 	"github.com/pointsman/pointsman/sim/modelserver"
 	"github.com/pointsman/pointsman/test/cluster"
 )
@@ -90,39 +92,72 @@ func TestPDFailures(t *testing.T) {
 		}
 		p.nothingLeft(t)
 	})
-	t.Run("the transfer breaks", func(t *testing.T) { p.transferBreaks(t, fmt.Sprintf(pdConfig, byPrefix, retryThenLocal)) })
+	for name, f := range map[string]modelserver.Faults{
+		"breaks": {TransferDropProbability: 1}, "is refused": {TransferRefuseProbability: 1}, "hangs": {TransferHangProbability: 1},
+	} {
+		t.Run("the transfer "+name, func(t *testing.T) { p.transferFails(t, fmt.Sprintf(pdConfig, byPrefix, retryThenLocal), f) })
+	}
 	t.Run("the client leaves", func(t *testing.T) { p.clientLeaves(t) })
 	t.Run("killed", func(t *testing.T) {
 		p.killed(t, fmt.Sprintf(pdConfig, byPrefix, retryThenLocal), fmt.Sprintf(pdConfig, byPrefix, fail))
 	})
 }
 
-// transferBreaks: the decode server learns that the prompt will not come, and says so, as
-// vLLM does, by a 500. The router decides anew, and after a second one has a server that
-// decodes do all by itself.
-func (p *pd) transferBreaks(t *testing.T, config string) {
-	router := p.addRouter(t, config)
-	broken := func() (n uint64) {
+// transferFails: the decode server learns that the prompt will not come, and says so, as
+// vLLM does, by a 500; or waits for it in vain. The router decides anew, and after a second
+// one has a server that decodes do all by itself: for that reason, and not because it is
+// believed to hold the prompt. To blame is who prefilled, once two have fetched from it in
+// vain; those who decode go on as before.
+func (p *pd) transferFails(t *testing.T, config string, f modelserver.Faults) {
+	const failures, blames = "pointsman_router_http_transfer_failures_total", "pointsman_router_http_transfer_blames_total"
+	router := p.addRouter(t, config, "listen.http.firstByteTimeout=1500ms", "listen.http.retryTimeouts=true")
+	lost := func() (n uint64) {
 		for _, s := range p.prefill {
-			n += s.Transfers().Broken
+			x := s.Transfers()
+			n += x.Broken + x.Refused
 		}
 		return n
 	}
-	fault(t, p.prefill, modelserver.Faults{TransferDropProbability: 1})
+	fault(t, p.prefill, f)
 	defer fault(t, p.prefill, modelserver.Faults{})
-	before, decoded := broken(), requests(p.decode)
+	before, decoded := lost(), requests(p.decode)
 	a := p.ask(t, router, p.cold())
 	if !a.is(p.decode) || a.status != http.StatusOK {
 		t.Errorf("status %d: %s", a.status, a.body)
 	}
-	n := broken() - before
-	if n == 0 || requests(p.decode)-decoded < 2 {
-		t.Errorf("%d transfers broke, %d requests at decode servers: it was not tried again", n, requests(p.decode)-decoded)
+	if n := requests(p.decode) - decoded; n != 3 {
+		t.Errorf("%d requests at decode servers, want two that fetch and one that does not", n)
 	}
-	if got := p.Metric(t, router, decodeOnly, ""); got != 1 {
-		t.Errorf("%v requests were prefilled where they are decoded, want 1", got)
+	if all, why := p.Metric(t, router, decodeOnly, ""), p.Metric(t, router, decodeOnly, `reason="stage-failed"`); all != 1 || why != 1 {
+		t.Errorf("%v requests were prefilled where they are decoded, %v of them because the stage failed, want 1", all, why)
 	}
-	p.kept += int(n)
+	if n, whole := p.Metric(t, router, decided, `type="prefill-decode"`), p.Metric(t, router, decided, `type="decode-only"`); n != 2 || whole != 1 {
+		t.Errorf("%v decisions to prefill elsewhere and %v not to, want 2 and 1", n, whole)
+	}
+	if n, decode := p.Metric(t, router, failures, ""), p.Metric(t, router, blames, `role="decode"`); n != 2 || decode != 0 {
+		t.Errorf("%v failures, %v decode servers blamed, want 2 and none", n, decode)
+	}
+	if n := p.Metric(t, router, "pointsman_router_http_prefill_legs_total", `reason="ok"`); n != 2 {
+		t.Errorf("%v prefill legs", n)
+	}
+	e, err := p.Router(t, router).ListEndpoints(t.Context(), &routerv1.ListEndpointsRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	blamed := 0.0
+	for _, s := range e.GetEndpoints() {
+		decodes := slices.ContainsFunc(p.decode, func(d *modelserver.Server) bool { return d.Address() == s.GetEndpoint().GetAddress() })
+		if out := s.GetQuarantineReason(); out != "" {
+			if blamed++; decodes {
+				t.Errorf("a decode server is in quarantine: %s", out)
+			}
+		}
+	}
+	if n := p.Metric(t, router, blames, `role="prefill"`); n != blamed {
+		t.Errorf("%v prefill servers blamed, %v in quarantine", n, blamed)
+	}
+	fault(t, p.prefill, modelserver.Faults{})
+	p.kept += int(lost() - before) // of what did not get through nobody tells the server
 	p.nothingLeft(t)
 }
 

@@ -73,11 +73,11 @@ func TestPDSidecar(t *testing.T) {
 
 // SGLang's legs are sent at once and meet at the prefill server. When the prefill leg
 // fails the client hears of it at once, and the decode leg, which would wait for minutes,
-// is ended.
+// is ended: by default nobody has it prefill, which it could not.
 func TestPDSGLang(t *testing.T) {
 	port := kittest.FreePort(t)
 	p := startPD(t, 1, 1, cluster.Options{
-		ConfigText: fmt.Sprintf(pdConfig, "always-disagg-pd-decider", fmt.Sprintf(", connector: sglang, bootstrapPort: %d, onPrefillFailure: Fail", port)),
+		ConfigText: fmt.Sprintf(pdConfig, "always-disagg-pd-decider", fmt.Sprintf(", connector: sglang, bootstrapPort: %d", port)),
 		Server: func(i int, cfg *modelserver.Config) {
 			cfg.Page = "sglang"
 			cfg.Transfer.Connector, cfg.Transfer.Mode = modelserver.SGLang, modelserver.DecodeMode

@@ -80,18 +80,22 @@ func startPD(t *testing.T, prefill, decode int, o cluster.Options) *pd {
 	return &pd{Cluster: c, prefill: c.Servers[:prefill], decode: c.Servers[prefill:], client: newClient(t)}
 }
 
-// addRouter starts one more router, with its own configuration, and returns its number.
-func (p *pd) addRouter(t *testing.T, config string) int {
+// addRouter starts one more router, with its own configuration and settings, and returns its
+// number.
+func (p *pd) addRouter(t *testing.T, config string, sets ...string) int {
 	t.Helper()
 	var targets []string
 	for name, s := range p.Scorers {
 		targets = append(targets, fmt.Sprintf("{name: %s, target: %q}", name, s.Addr("grpc")))
 	}
-	placement(t, p.Cluster, fmt.Sprintf("router-%d", len(p.Routers)+1), "router", "--set", "scorers=["+strings.Join(targets, ", ")+"]",
-		"--set", patient[0], "--configText", config)
+	args := []string{"--set", "scorers=[" + strings.Join(targets, ", ") + "]", "--set", patient[0], "--set", "drainDelay=0s", "--configText", config}
+	for _, s := range sets {
+		args = append(args, "--set", s)
+	}
+	placement(t, p.Cluster, fmt.Sprintf("router-%d", len(p.Routers)+1), "router", args...)
 	n := len(p.Routers) - 1
 	t.Cleanup(func() {
-		p.Routers[n].Kill() // a gentle end takes seconds, and nothing is left to end
+		p.Routers[n].Stop(t)
 		p.Routers = p.Routers[:n]
 	})
 	return n

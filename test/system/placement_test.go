@@ -21,6 +21,9 @@ import (
 func placement(t *testing.T, c *cluster.Cluster, name, binary string, args ...string) {
 	t.Helper()
 	free := func() string { return fmt.Sprintf("127.0.0.1:%d", kittest.FreePort(t)) }
+	for _, s := range patient {
+		args = append(args, "--set", s)
+	}
 	args = append(args, "--set", "nats.url="+c.NATS.URL, "--set", "admin.address="+free(), "--set", "listen.http.address="+free(),
 		"--set", "listen.grpc.address="+free(), "--set", "listen.extProc.address=", "--set", "listen.extProc.healthAddress=")
 	p := cluster.NewProcess(t, name, cluster.Binary(t, binary), 3, args...)
@@ -39,7 +42,7 @@ type opinions struct {
 
 func weigh(t *testing.T, c *cluster.Cluster, router int, body []byte) opinions {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	m, err := c.Router(t, router).Explain(ctx, &routerv1.ExplainRequest{Request: &routerv1.RequestDescription{Path: "/v1/chat/completions", Body: body}})
 	if err != nil {
@@ -75,7 +78,7 @@ func weigh(t *testing.T, c *cluster.Cluster, router int, body []byte) opinions {
 // that has the scorers within come to the same picks: of endpoints that work, over
 // prompts that one of the three has sent.
 func TestEveryPlacementPicksTheSame(t *testing.T) {
-	c := cluster.Start(t, cluster.Options{Servers: 6})
+	c := cluster.Start(t, cluster.Options{Servers: 6, RouterSets: patient})
 	var targets []string
 	for name, p := range c.Scorers {
 		targets = append(targets, fmt.Sprintf("{name: %s, target: %q, transport: unary}", name, p.Addr("grpc")))

@@ -61,6 +61,9 @@ func watchDecisions(t *testing.T, c routerv1.RouterServiceClient) (stop func() (
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w, err := c.WatchDecisions(ctx, &routerv1.WatchDecisionsRequest{})
+	if err == nil {
+		_, err = w.Header() // from here on none is missed
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

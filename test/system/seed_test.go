@@ -2,10 +2,12 @@ package system
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
 
+	"github.com/pointsman/pointsman/internal/kit/kittest"
 	routerv1 "github.com/pointsman/pointsman/proto/gen/go/pointsman/router/v1"
 	"github.com/pointsman/pointsman/test/cluster"
 )
@@ -98,14 +100,14 @@ func TestConfigurationsOfTheSeed(t *testing.T) {
 				c.AwaitIdle(t)
 				if i == 0 {
 					first = a.Endpoint
+					if tc.text == seedExample {
+						awaitBest(t, c, body, 50)
+					}
 				} else if tc.text == seedExample && a.Endpoint != first {
 					t.Errorf("request %d went to %s, the prompt is on %s", i, a.Endpoint, first)
 				}
 			}
-			m, err := c.Router(t, 0).Explain(context.Background(), &routerv1.ExplainRequest{Request: &routerv1.RequestDescription{Path: "/v1/chat/completions", Body: body}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := explained(t, c, body)
 			p := m.GetDecision().GetProfiles()[0]
 			var scored []string
 			for _, s := range p.GetScorers() {
@@ -122,4 +124,22 @@ func TestConfigurationsOfTheSeed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// awaitBest waits until the endpoint that would be picked has a total: indexers hear of
+// a prompt a moment after it was sent.
+func awaitBest(t *testing.T, c *cluster.Cluster, body []byte, total float64) {
+	t.Helper()
+	kittest.Eventually(t, fmt.Sprintf("the best endpoint has %v points", total), func() bool {
+		return explained(t, c, body).GetDecision().GetProfiles()[0].GetTotal() == total
+	})
+}
+
+func explained(t *testing.T, c *cluster.Cluster, body []byte) *routerv1.ExplainResponse {
+	t.Helper()
+	m, err := c.Router(t, 0).Explain(t.Context(), &routerv1.ExplainRequest{Request: &routerv1.RequestDescription{Path: "/v1/chat/completions", Body: body}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }
