@@ -46,7 +46,7 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		OK, Refused, BadStatus, ReportedError, NoTransfer, Unreadable, TooLarge, ConnectFailed, Reset, Timeout,
-		Abandoned, Cancelled, NotContinued, NoRoom, Cached,
+		NoBootstrap, Abandoned, Cancelled, NotContinued, NoRoom, Cached,
 	}
 }
 

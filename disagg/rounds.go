@@ -1,6 +1,7 @@
 package disagg
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,7 +94,15 @@ func (c *Chunks) Failed(err error) {
 		c.watch(Cancelled)
 		return
 	}
-	c.watch(brokenBy(err))
+	c.watch(roundBrokenBy(err))
+}
+
+// roundBrokenBy tells how a round broke before the head of its answer.
+func roundBrokenBy(err error) Reason {
+	if errors.Is(err, ErrDecodeTimeout) {
+		return Timeout
+	}
+	return brokenBy(err)
 }
 
 // Alone sends a request as it is to one endpoint, which does everything by itself.
@@ -237,28 +246,26 @@ func (p *progress) next() error {
 	if int64(len(p.text)) > p.r.cfg.MaxPrefillBytes {
 		return p.fail(TooLarge, nil, nil)
 	}
-	resp, err := p.round() //nolint:bodyclose // read closes it
+	resp, err := p.round()
 	if err == nil && resp.StatusCode == http.StatusBadRequest && p.c.rounds.Budget < 0 {
 		// Whoever sets no limit has as much as the model has room for; the round's limit may be
 		// more than that.
-		_, _, _ = p.read(resp)
+		_ = resp.Body.Close()
 		p.limit = 0
 		resp, err = p.round() //nolint:bodyclose // read closes it
-		if err == nil && resp.StatusCode == http.StatusBadRequest {
-			_, _, _ = p.read(resp)
-			p.c.watch(NoRoom)
-			p.ended = true
-			return nil
-		}
 	}
 	if err != nil {
-		p.c.watch(p.broken(brokenBy(err)))
+		p.c.watch(p.broken(roundBrokenBy(err)))
 		return err
 	}
 	got, raw, err := p.read(resp)
 	switch {
 	case err != nil:
 		return err
+	case resp.StatusCode == http.StatusBadRequest && p.limit == 0 && full(raw):
+		p.c.watch(NoRoom)
+		p.ended = true
+		return nil
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
 		return p.fail(byStatus(resp.StatusCode), resp, raw)
 	case got == nil:
@@ -268,6 +275,13 @@ func (p *progress) next() error {
 	}
 	p.c.watch(OK)
 	return nil
+}
+
+// full is true for an answer that refuses a prompt because the model has no room for it. All
+// engines speak of the context's length, and give it no code. What else is refused, such as a
+// chat template that cannot go on with a message, is not how an answer ends.
+func full(raw []byte) bool {
+	return bytes.Contains(bytes.ToLower(raw), []byte("context length"))
 }
 
 // round sends a round.

@@ -195,6 +195,13 @@ func TestChunkedDecodeStreamed(t *testing.T) {
 	}
 }
 
+// cutRefusal refuses, and breaks off.
+func cutRefusal(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Length", "100")
+	w.WriteHeader(http.StatusBadRequest)
+	_, _ = io.WriteString(w, "{")
+}
+
 // What ends the rounds, and that nothing is asked for after it.
 func TestChunkedDecodeEnds(t *testing.T) {
 	unlimited := strings.NewReplacer(`"max_tokens":25,`, "").Replace
@@ -222,6 +229,8 @@ func TestChunkedDecodeEnds(t *testing.T) {
 		{"a later round is cut in a thought", chatting, []http.HandlerFunc{says("one", "length", 10), thinks}, "", 0, NotContinued, []string{"client-1 max=10", "client-1-chunk-2 max=10 after=one"}, []Reason{OK, NotContinued}},
 		{"no room for the limit", unlimited(chatting), []http.HandlerFunc{says("one", "length", 10), refuses, says(" two", "length", 4)}, `"content":"one two"`, 200, "", []string{"client-1 max=10", "client-1-chunk-2 max=10 after=one", "client-1-chunk-3 after=one"}, []Reason{OK, OK}},
 		{"no room at all", unlimited(chatting), []http.HandlerFunc{says("one", "length", 10), refuses, refuses}, `"content":"one"},"finish_reason":"length"`, 200, "", []string{"client-1 max=10", "client-1-chunk-2 max=10 after=one", "client-1-chunk-3 after=one"}, []Reason{OK, NoRoom}},
+		{"the engine cannot go on", unlimited(chatting), []http.HandlerFunc{says("one", "length", 10), answers(400, "text/plain", "no such template")}, "no such template", 400, "", []string{"client-1 max=10", "client-1-chunk-2 max=10 after=one", "client-1-chunk-3 after=one"}, []Reason{OK, Refused}},
+		{"a refusal that breaks off", unlimited(chatting), []http.HandlerFunc{says("one", "length", 10), cutRefusal, says(" two", "stop", 4)}, `"content":"one two"`, 200, "", []string{"client-1 max=10", "client-1-chunk-2 max=10 after=one", "client-1-chunk-3 after=one"}, []Reason{OK, OK}},
 		{"cut in a thought: all at once", chatting, []http.HandlerFunc{thinks, says("whole", "stop", 25)}, `"content":"whole"`, 200, "", []string{"client-1 max=10", "client-1-whole"}, []Reason{NotContinued}},
 		{"no answer: all at once", chatting, []http.HandlerFunc{answers(200, "text/plain", "?"), says("whole", "stop", 25)}, `"content":"whole"`, 200, "", []string{"client-1 max=10", "client-1-whole"}, []Reason{NotContinued}},
 	} {
@@ -257,7 +266,7 @@ func TestF23WithinAStream(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	// The model has no room for another round: the stream ends as an answer does.
-	d = newEngine(t, "d", scripted(says("one", "length", 10), answers(400, "application/json", `{}`)))
+	d = newEngine(t, "d", scripted(says("one", "length", 10), answers(400, "application/json", `{"message":"longer than the model's Context Length"}`)))
 	r := newRig(t, NIXL)
 	r.body = `{"model":"m","messages":[{"role":"user","content":"x"}],"stream":true}`
 	a = r.inRounds(t.Context(), d, 10)

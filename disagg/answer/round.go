@@ -102,7 +102,9 @@ func (r *roundReader) begin(t *jsonscan.Token) {
 	case t.Depth == 2 && object && r.keys[1] == "choices":
 		r.choices++
 		r.keys[3] = ""
-	case t.Depth == 2 && object && r.keys[1] == "usage", t.Depth == 3 && object && r.keys[1] == "choices" && r.keys[3] == "message":
+	case t.Depth == 3 && object && r.keys[1] == "choices" && r.keys[3] == "message":
+		r.r.content, r.r.Text = span{}, nil // of two messages the last one counts
+	case t.Depth == 2 && object && r.keys[1] == "usage":
 	default:
 		r.s.Skip()
 	}
@@ -119,8 +121,10 @@ func (r *roundReader) value(t *jsonscan.Token, at span) {
 	case r.keys[1] == "usage":
 		r.count(t, at)
 	case r.keys[1] != "choices":
-	case t.Depth == 2:
+	case t.Depth == 2 && t.Kind == jsonscan.ObjectEnd:
 		r.r.choice = at
+	case t.Depth == 2:
+		r.choices++ // it is none, and not the only one
 	case t.Depth == 3:
 		r.member(t, at)
 	case t.Depth == 4 && r.keys[3] == "message":

@@ -70,6 +70,11 @@ func TestMergeWithoutText(t *testing.T) {
 			t.Errorf("%s has become %s, usage %+v", message, got.Choices[0].Message, got.Usage)
 		}
 	}
+	// A message that is there twice, as no engine has it: nothing is of the first one.
+	twice := readRound(t, `{"choices":[{"message":{"content":"x"},"message":{}}],"usage":{"completion_tokens":1}}`)
+	if got := string(twice.Event(nil, twice, true, false)); len(twice.Text) != 0 || got != `data: {"object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"logprobs":null,"finish_reason":null}]}`+"\n\n" {
+		t.Errorf("%q, %s", twice.Text, got)
+	}
 	if u := UsageEvent(nil, []*Round{readRound(t, `{"choices":[{"message":{}}]}`)}); u != nil {
 		t.Errorf("a usage is made up: %s", u)
 	}
@@ -88,7 +93,7 @@ func TestMend(t *testing.T) {
 }
 
 func TestRoundsThatAreNone(t *testing.T) {
-	for _, raw := range []string{``, `[]`, `{}`, `{"choices":[]}`, `{"choices":[{}]}`, `{"choices":[{"message":{}},{"message":{}}]}`, `{"choices":[{"message":null}]}`, `{"choices":{"message":{}}}`, `{"choices":[{"message":{}}]`} {
+	for _, raw := range []string{``, `[]`, `{}`, `{"choices":[]}`, `{"choices":[{}]}`, `{"choices":[{"message":{}},{"message":{}}]}`, `{"choices":[{"message":null}]}`, `{"choices":{"message":{}}}`, `{"choices":[{"message":{}},5]}`, `{"choices":[{"message":{}},[]]}`, `{"choices":[{"message":{}}]`} {
 		if _, err := ReadRound([]byte(raw)); err == nil {
 			t.Errorf("%s is taken", raw)
 		}
@@ -106,6 +111,8 @@ func TestRoundsThatAreNone(t *testing.T) {
 func FuzzReadRound(f *testing.F) {
 	f.Add([]byte(round1))
 	f.Add([]byte(round2))
+	f.Add([]byte(`{"choices":[{"message":{"content":"x"},"message":{}}]}`))
+	f.Add([]byte(`{"choices":[{"message":{"content":"x"}},5]}`))
 	f.Add([]byte(`{"choices":[{"message":{"content":"\ufffd"}}],"usage":{"completion_tokens":9e9}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		r, err := ReadRound(raw)

@@ -2,6 +2,7 @@ package body
 
 import (
 	"bytes"
+	"errors"
 
 	"github.com/pointsman/pointsman/internal/kit/jsonscan"
 )
@@ -11,6 +12,30 @@ import (
 // an engine call whomever the client names, or keep a cache for nobody. vLLM and SGLang
 // read the first ones, TensorRT-LLM the last.
 var between = [...]string{keyTransfer, keyMedia, keyHost, keyPort, keyRoom, keyPairKey, keyPrefillRank, keyDisaggregated}
+
+// ErrMislabelled says that a body is said to be compressed, and is not.
+var ErrMislabelled = errors.New("the body is not compressed as its header Content-Encoding says")
+
+// Compressed returns ErrMislabelled for a body that begins as an object does, in UTF-8 or in
+// any other encoding that Python's reader of JSON takes. Engines that do not decompress bodies,
+// as most, would read it, with all that is in it. Whatever is really compressed begins
+// otherwise.
+func Compressed(raw []byte) error {
+	t := pad(raw)
+	for _, mark := range [...]string{"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"} {
+		t = bytes.TrimPrefix(t, []byte(mark))
+	}
+	if t = pad(t); len(t) == 0 || t[0] != '{' {
+		return nil
+	}
+	if t = pad(t[1:]); len(t) > 0 && (t[0] == '"' || t[0] == '}') {
+		return ErrMislabelled
+	}
+	return nil
+}
+
+// pad leaves out white space, and the zeros that wide encodings have.
+func pad(raw []byte) []byte { return bytes.TrimLeft(raw, " \t\r\n\x00") }
 
 // clear returns the bytes without what is between engines in objects of free arguments,
 // which vLLM reads from there too: vllm_xargs of the OpenAI APIs, and extra_args of

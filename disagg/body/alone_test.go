@@ -114,3 +114,20 @@ func TestSeveral(t *testing.T) {
 		}
 	}
 }
+
+// A body that is said to be compressed is, unless an engine could read it as it is.
+func TestCompressed(t *testing.T) {
+	for _, raw := range []string{"", "{", "\x1f\x8b\x08\x00\x00", "x\x9c{", "(\xb5\x2f\xfd", "{\x01\x02", "[1]", "  ", "\xff\xfe"} {
+		if err := body.Compressed([]byte(raw)); err != nil {
+			t.Errorf("%q: %v", raw, err)
+		}
+	}
+	for _, raw := range []string{
+		`{"a":1}`, " \n{ \t}", "\xef\xbb\xbf{\"a\":1}", "{\x00\"\x00", "\x00{\x00\"", "\xff\xfe{\x00\"\x00", "\xfe\xff\x00{\x00\"",
+		"\xff\xfe\x00\x00{\x00\x00\x00\"\x00\x00\x00", "\x00\x00\xfe\xff\x00\x00\x00{\x00\x00\x00\"", " \x00{\x00}\x00",
+	} {
+		if err := body.Compressed([]byte(raw)); err == nil {
+			t.Errorf("%q is taken", raw)
+		}
+	}
+}

@@ -20,6 +20,10 @@ const maxConfiguration = 1 << 20
 // notFlags are those that a configuration cannot have: they say where settings come from.
 var notFlags = []string{"config", "set", "configuration", "configuration-file"}
 
+// instead are flags that a flag of the command line takes the place of, since they would go
+// before it.
+var instead = map[string][]string{"inference-pool": {"pool"}, "inference-pool-name": {"pool", "inference-pool"}}
+
 // configuration is a document of flags, by their names.
 type configuration struct{ text, file string }
 
@@ -53,7 +57,12 @@ func (c *configuration) apply(fs *flag.FlagSet) error {
 		return fmt.Errorf("%s: line %d: want a mapping of flags, such as {port: 8001}", name, top.Line)
 	}
 	given := make(map[string]bool)
-	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	fs.Visit(func(f *flag.Flag) {
+		given[f.Name] = true
+		for _, other := range instead[f.Name] {
+			given[other] = true
+		}
+	})
 	seen := make(map[string]bool)
 	var faults []error
 	for i := 0; i+1 < len(top.Content); i += 2 {

@@ -34,6 +34,15 @@ func TestConfiguration(t *testing.T) {
 	if o, err := parse([]string{"--configuration={port: 8001}", "--port=8002"}, io.Discard); err != nil || o.Proxy.Listen.Address != ":8002" {
 		t.Errorf("%+v, %v", o.Proxy.Listen, err)
 	}
+	for _, args := range [][]string{
+		{"--configuration={pool: x, inference-pool-name: y}", "--inference-pool=m/q"},
+		{"--configuration={pool: x, inference-pool: a/b}", "--inference-pool-name=q", "--inference-pool-namespace=m"},
+		{"--configuration={inference-pool: a/b}", "--pool=m/q"},
+	} {
+		if o, err := parse(args, io.Discard); err != nil || o.Pool != "m/q" {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
 	if _, err := parse([]string{"--configuration="}, io.Discard); err != nil {
 		t.Errorf("an empty one: %v", err)
 	}
@@ -84,6 +93,8 @@ func TestEnvironment(t *testing.T) {
 		{"pool in parts", map[string]string{"INFERENCE_POOL_NAMESPACE": "ns", "INFERENCE_POOL_NAME": "p"}, "", func(c *Config) { c.Pool = "ns/p" }, ""},
 		{"half a pool", map[string]string{"INFERENCE_POOL_NAMESPACE": "ns"}, "", func(*Config) {}, ""},
 		{"pool of a flag", map[string]string{"INFERENCE_POOL": "ns/p"}, "--inference-pool-name=q --inference-pool-namespace=m", func(c *Config) { c.Pool = "m/q" }, ""},
+		{"half a pool of a flag", map[string]string{"INFERENCE_POOL_NAMESPACE": "ns", "INFERENCE_POOL_NAME": "p"}, "--inference-pool-name=q", func(c *Config) { c.Pool = "ns/q" }, ""},
+		{"the other half of a flag", map[string]string{"INFERENCE_POOL_NAMESPACE": "ns", "INFERENCE_POOL_NAME": "p"}, "--inference-pool-namespace=m", func(c *Config) { c.Pool = "m/p" }, ""},
 		{"pool by our name", map[string]string{"INFERENCE_POOL": "ns/p"}, "--pool=x --inference-pool=y", func(c *Config) { c.Pool = "x" }, ""},
 		{"no pool", map[string]string{"INFERENCE_POOL": "a/b/c"}, "", nil, "INFERENCE_POOL"},
 	} {

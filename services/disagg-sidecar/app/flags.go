@@ -189,10 +189,23 @@ func (f *flags) others(o *options) {
 	f.direct("decode-chunk-size", "decode.chunkSize", "how many `TOKENS` of a chat's answer are decoded at once; 0: all")
 }
 
+// inferencePool returns the name of the pool that the flags name. Where they have one half of
+// it the environment may have the other.
+func (f *flags) inferencePool(get func(string) string) (string, error) {
+	space, name := f.poolSpace, f.poolName
+	switch {
+	case name != "" && space == "":
+		space = get(envPoolNamespace)
+	case name == "" && space != "":
+		name = get(envPoolName)
+	}
+	return poolName(f.pools, space, name)
+}
+
 // finish settles what several flags say together.
 func (f *flags) finish() error {
 	if !f.named {
-		pool, err := poolName(f.pools, f.poolSpace, f.poolName)
+		pool, err := f.inferencePool(os.Getenv)
 		switch {
 		case err != nil:
 			return fmt.Errorf("--inference-pool: %w", err)

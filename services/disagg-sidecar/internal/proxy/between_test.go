@@ -21,7 +21,7 @@ func TestB214BodyOfTheClient(t *testing.T) {
 	}{
 		{"nobody is named", evil, clean, false, func(*Config) {}, "no-header"},
 		{"nothing of the kind", client, client, false, func(*Config) {}, "no-header"},
-		{"not JSON", `{"kv_transfer_params"`, `{"kv_transfer_params"`, false, func(*Config) {}, "no-header"},
+		{"no object", `["kv_transfer_params"]`, `["kv_transfer_params"]`, false, func(*Config) {}, "no-header"},
 		{"who is named is down", evil, clean, true, func(c *Config) { c.Prefill.OnFailure = []string{localPrefill} }, "connect-failed"},
 		{"anybody may be named", evil, evil, false, func(c *Config) { c.Allow.Pool = false }, "no-header"},
 	} {
@@ -51,6 +51,45 @@ func TestB214BodyOfTheClient(t *testing.T) {
 	r := newRig(t, d, nil)
 	if a := r.do("POST", "/v1/completions", `{"prompt":"p"`+strings.Repeat(`,"a":1`, 1100)+`}`); a.status != 400 || a.header.Get("X-Pointsman-Reason") != "bad-body" || len(d.requests()) != 0 {
 		t.Errorf("too many members: %+v", a)
+	}
+}
+
+// B214, in a body that engines read and that is no JSON: it is sent to nobody, in rounds or not.
+func TestB214NoJSON(t *testing.T) {
+	for _, chunk := range []int{0, 10} {
+		for name, body := range map[string]string{
+			"NaN": `{"messages":[{}],"temperature":NaN,"kv_transfer_params":{"remote_host":"169.254.169.254"}}`, "cut": `{"kv_transfer_params"`, "empty": "",
+			"a mark": "\xef\xbb\xbf" + `{"messages":[{}],"kv_transfer_params":{}}`, "UTF-16": "{\x00\"\x00k\x00\"\x00:\x001\x00}\x00",
+			"too deep": `{"a":` + strings.Repeat("[", 1100) + strings.Repeat("]", 1100) + `,"kv_transfer_params":{}}`,
+		} {
+			d := newEngine(t, decodes())
+			r := newRig(t, d, nil, func(c *Config) { c.Decode.ChunkSize = chunk })
+			if a := r.do("POST", "/v1/chat/completions", body); a.status != 400 || a.header.Get("X-Pointsman-Reason") != "bad-body" || len(d.requests()) != 0 {
+				t.Errorf("%s: %+v, the model server got %+v", name, a, d.requests())
+			}
+		}
+	}
+}
+
+// B214, in a body that is said to be compressed: engines do not decompress bodies, and would
+// read one that is not. One that is goes through as it came, and so does any where anybody may
+// be named.
+func TestB214Mislabelled(t *testing.T) {
+	const evil = `{"messages":[],"kv_transfer_params":{"remote_host":"169.254.169.254"}}`
+	for _, tt := range []struct {
+		body   string
+		open   bool
+		status int
+	}{{evil, false, 400}, {evil, true, 200}, {gzipped(t, evil), false, 200}, {"", false, 200}} {
+		d := newEngine(t, decodes())
+		r := newRig(t, d, nil, func(c *Config) { c.Allow.Pool = !tt.open })
+		a := r.do("POST", "/v1/chat/completions", tt.body, "Content-Encoding", "x-other")
+		if a.status != tt.status || tt.status == 400 && (a.header.Get("X-Pointsman-Reason") != "bad-body" || len(d.requests()) != 0) {
+			t.Errorf("%q: %+v", tt.body, a)
+		}
+		if tt.status == 200 && d.requests()[0].body != tt.body {
+			t.Errorf("%q has become %q", tt.body, d.requests()[0].body)
+		}
 	}
 }
 

@@ -69,23 +69,44 @@ func (x *exchange) send(run *disagg.Run) (*http.Response, error) {
 }
 
 // passAlone sends a body that was read to the model server, without what clients must not
-// say: whom it should fetch a KV cache from. It may be told to pull from the source.
+// say: whom it should fetch a KV cache from. It may be told to pull from the source. A body
+// that cannot be read is refused: engines read more than JSON, such as NaN and UTF-16, and
+// would find in it what cannot be removed here.
 func (x *exchange) passAlone(req *disagg.Request, source string) *refusal {
 	raw := req.Body
 	o, err := body.Read(raw)
-	if errors.Is(err, body.ErrTooMany) {
-		return &refusal{http.StatusBadRequest, BadBody, err.Error()}
-	}
 	if err != nil && source != "" {
 		x.p.metrics.source(sourceUnreadable)
 	}
-	if err == nil { // else the model server says what is wrong
+	switch {
+	case errors.Is(err, body.ErrNotObject): // it has no members; the model server says what is wrong
+	case err != nil:
+		return &refusal{http.StatusBadRequest, BadBody, err.Error()}
+	default:
 		if alone, changed := x.alone(o.Encoded(req.Encoded), source); changed {
 			raw = alone.Bytes()
 			for _, name := range [...]string{"Content-Digest", "Repr-Digest", "Digest", "Content-Md5", "Content-Length"} {
 				x.r.Header.Del(name)
 			}
 		}
+	}
+	x.r.Body, x.r.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
+	return x.pass()
+}
+
+// passCompressed sends a body that is said to be compressed to the model server. One that is
+// not would be read there, with what clients must not say.
+func (x *exchange) passCompressed() *refusal {
+	if !x.p.cfg.Allow.Pool {
+		return x.pass()
+	}
+	raw, f := x.read()
+	if f != nil {
+		return f
+	}
+	defer x.p.held.Add(-int64(cap(raw)))
+	if err := body.Compressed(raw); err != nil {
+		return &refusal{http.StatusBadRequest, BadBody, err.Error()}
 	}
 	x.r.Body, x.r.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
 	return x.pass()

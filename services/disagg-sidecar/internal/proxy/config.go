@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"time"
 
 	"github.com/pointsman/pointsman/disagg"
@@ -289,8 +290,8 @@ func ranked(address string, rank int) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%q is not host:port", address)
 	}
-	var n int
-	if _, err := fmt.Sscanf(port, "%d", &n); err != nil || n < 0 || n+rank > 65535 {
+	n, err := strconv.Atoi(port)
+	if err != nil || n < 0 || n+rank > 65535 {
 		return "", fmt.Errorf("%q has no usable port", address)
 	}
 	if n == 0 { // any free one

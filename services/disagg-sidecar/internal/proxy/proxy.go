@@ -155,7 +155,7 @@ func (x *exchange) serve() *refusal {
 		if x.divides() {
 			x.p.metrics.whole(compressed)
 		}
-		return x.pass()
+		return x.passCompressed()
 	case len(targets)+len(encoding) == 0 && source == "" && !x.p.cfg.Allow.Pool && !x.divides():
 		return x.pass()
 	}

@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"compress/gzip"
 	"context"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -210,7 +212,24 @@ func (r *rig) chat(prefill string, headers ...string) reply {
 	if prefill != "" {
 		headers = append(headers, "X-Prefiller-Host-Port", prefill)
 	}
-	return r.do("POST", "/v1/chat/completions", client, headers...)
+	body := client
+	if slices.Contains(headers, "gzip") {
+		body = gzipped(r.t, body)
+	}
+	return r.do("POST", "/v1/chat/completions", body, headers...)
+}
+
+func gzipped(t *testing.T, text string) string {
+	t.Helper()
+	var b strings.Builder
+	w := gzip.NewWriter(&b)
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }
 
 func answers(status int, kind, text string) http.HandlerFunc {

@@ -11,8 +11,13 @@ import (
 	"github.com/pointsman/pointsman/disagg/body"
 )
 
-// unreadable is why a request whose body is no JSON object is not decoded in rounds.
-const unreadable = "body-unreadable"
+// Why requests are not decoded in rounds, besides what their bodies say.
+const (
+	// unreadable: the body is no JSON object.
+	unreadable = "body-unreadable"
+	// encoded: others have encoded the media, and hand over once what each round would need.
+	encoded = "media-encoded"
+)
 
 // divides is true if the request's answer may be decoded in rounds.
 func (x *exchange) divides() bool {
@@ -22,6 +27,10 @@ func (x *exchange) divides() bool {
 // chunks has the answer decoded in rounds; nil: it is decoded at once.
 func (x *exchange) chunks(req *disagg.Request) *disagg.Chunks {
 	if x.p.cfg.Decode.ChunkSize == 0 {
+		return nil
+	}
+	if req.Encoded != nil {
+		x.p.metrics.whole(encoded)
 		return nil
 	}
 	c, why, err := disagg.NewChunks(req, int64(x.p.cfg.Decode.ChunkSize), x.p.metrics.round)
@@ -41,7 +50,7 @@ func (x *exchange) inRounds(chunks *disagg.Chunks, targets []disagg.Endpoint, so
 	own := 2 * int64(len(first.Body)) // that of the round under way is as large
 	x.p.held.Add(own)
 	defer x.p.held.Add(-own)
-	resp, err := x.firstRound(first, targets, source)
+	resp, refused, err := x.firstRound(first, targets, source)
 	if errors.Is(err, body.ErrTooMany) { // by those of a round
 		return &refusal{http.StatusBadRequest, BadBody, err.Error()}
 	}
@@ -52,26 +61,31 @@ func (x *exchange) inRounds(chunks *disagg.Chunks, targets []disagg.Endpoint, so
 		}
 		return refuse(err)
 	}
-	resp, err = x.p.runner.Rounds(ctx, chunks, resp, x.further(targets))
-	if err != nil {
-		return refuse(err)
+	if !refused { // else there was no round: the answer is of who was to prefill
+		if resp, err = x.p.runner.Rounds(ctx, chunks, resp, x.further(targets)); err != nil {
+			return refuse(err)
+		}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	return x.relay(resp)
 }
 
-func (x *exchange) firstRound(req *disagg.Request, targets []disagg.Endpoint, source string) (*http.Response, error) {
+// firstRound sends the first round. refused is true if the answer is that of who was to
+// prefill, and nobody has decoded.
+func (x *exchange) firstRound(req *disagg.Request, targets []disagg.Endpoint, source string) (resp *http.Response, refused bool, err error) {
 	if len(targets) == 0 {
-		return x.sendAlone(req, source)
+		resp, err = x.sendAlone(req, source)
+		return resp, false, err
 	}
 	run, err := x.p.runner.Begin(x.p.plan(targets, source), req, x.p.metrics)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if source != "" {
 		x.p.metrics.source(sourceUsed)
 	}
-	return x.send(run)
+	resp, err = x.send(run)
+	return resp, run.Report().Served == disagg.ByPrefillAlone, err
 }
 
 // sendAlone sends a request to the model server, which prefills too.

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/pointsman/pointsman/internal/kit/conf"
 	"github.com/pointsman/pointsman/internal/kit/kittest"
 )
 
@@ -68,7 +71,7 @@ func TestRounds(t *testing.T) {
 		{"two answers", "", fmt.Sprintf(long, `,"n":2`), whole, nil, []http.HandlerFunc{round("one", "length", 25)}, true, 200, `"content":"one"`, 1, nil, "several-answers"},
 		{"no chat", "/v1/completions", `{"prompt":"x","max_tokens":25}`, whole, nil, []http.HandlerFunc{round("one", "length", 25)}, false, 200, `"content":"one"`, 1, nil, "not-chat"},
 		{"compressed", "", "gzipped", whole, []string{"Content-Encoding", "gzip"}, []http.HandlerFunc{round("one", "length", 25)}, false, 200, `"content":"one"`, 1, nil, "body-compressed"},
-		{"no JSON", "", "{", whole, nil, []http.HandlerFunc{answers(400, "text/plain", "what?")}, false, 400, "what?", 1, nil, "body-unreadable"},
+		{"no JSON", "", "{", whole, nil, []http.HandlerFunc{breaks}, false, 400, "bad-body", 0, nil, "body-unreadable"},
 	} {
 		t.Run(tt.id, func(t *testing.T) {
 			p, d := newEngine(t, prefills()), newEngine(t, playing(tt.script...))
@@ -113,6 +116,69 @@ func TestRounds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A prefill leg whose answer is the client's is no round.
+func TestRoundsPrefillRefuses(t *testing.T) {
+	for _, status := range []int{429, 500} {
+		p, d := newEngine(t, answers(status, "text/plain", "full")), newEngine(t, decodes())
+		r := newRig(t, d, []*engine{p}, inChunks)
+		if a := r.do("POST", "/v1/chat/completions", fmt.Sprintf(long, ""), "X-Prefiller-Host-Port", p.address); a.status != status || a.body != "full" {
+			t.Errorf("%+v", a)
+		}
+		if n := r.value("decode_rounds_total"); n != 0 || r.value("prefill_legs_total") != 1 || len(d.requests()) != 0 {
+			t.Errorf("%v rounds", n)
+		}
+	}
+}
+
+// What others have encoded is handed over once: there is one request to fetch it.
+func TestRoundsMedia(t *testing.T) {
+	e, d := newEngine(t, answers(200, "application/json", `{"ec_transfer_params":{"h":{}}}`)), newEngine(t, round("one", "length", 25))
+	r := newRig(t, d, []*engine{e}, inChunks, func(c *Config) { c.Encode.Enabled, c.Encode.Connector = true, ecNIXL })
+	body := strings.Replace(images, `"max_tokens":5`, `"max_tokens":25`, 1)
+	if a := r.do("POST", "/v1/chat/completions", body, "X-Encoder-Hosts-Ports", e.address); a.status != 200 || len(d.requests()) != 1 || !strings.Contains(d.requests()[0].body, "ec_transfer_params") {
+		t.Errorf("%+v after %+v", a, d.requests())
+	}
+	if r.value("unchunked_total", "reason", "media-encoded") != 1 || r.value("unchunked_total") != 1 || r.value("decode_rounds_total") != 0 {
+		t.Error("it is not counted")
+	}
+}
+
+// A round that does not begin to be answered in time is counted as that.
+func TestRoundsTimeout(t *testing.T) {
+	hangs := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	for _, script := range [][]http.HandlerFunc{{hangs}, {round("one", "length", 10), hangs}} {
+		d := newEngine(t, playing(script...))
+		r := newRig(t, d, nil, inChunks, func(c *Config) { c.Decode.Timeout = conf.Duration(300 * time.Millisecond) })
+		if a := r.do("POST", "/v1/chat/completions", fmt.Sprintf(long, "")); a.status != 504 || r.value("decode_rounds_total", "reason", "timeout") != 1 {
+			t.Errorf("%+v", a)
+		}
+	}
+}
+
+// Rounds are one request: when the sidecar stops, they go on to the end.
+func TestRoundsDrain(t *testing.T) {
+	goOn := make(chan struct{})
+	d := newEngine(t, playing(round("one", "length", 10), func(w http.ResponseWriter, r *http.Request) { <-goOn; round(" two", "length", 10)(w, r) }, round(" three", "stop", 1)))
+	r := newRig(t, d, nil, inChunks)
+	got := make(chan reply, 1)
+	go func() { got <- r.do("POST", "/v1/chat/completions", fmt.Sprintf(long, `,"stream":true`)) }()
+	kittest.Eventually(t, "the second round is under way", func() bool { return len(d.requests()) == 2 })
+	stopped := make(chan struct{})
+	go func() { r.stop(); close(stopped) }()
+	kittest.Eventually(t, "nobody new is taken", func() bool {
+		c, err := net.Dial("tcp", r.urls[0])
+		if err == nil {
+			_ = c.Close()
+		}
+		return err != nil
+	})
+	close(goOn)
+	if a := <-got; a.err != nil || !strings.Contains(a.body, " three") || !strings.HasSuffix(a.body, "data: [DONE]\n\n") || len(d.requests()) != 3 {
+		t.Errorf("%+v", a)
+	}
+	<-stopped
 }
 
 // A client that leaves between rounds ends them.

@@ -120,7 +120,7 @@ func TestConfig(t *testing.T) {
 		t.Error(err)
 	}
 	for want, change := range map[string]func(c *Config){
-		"listen.address":       func(c *Config) { c.Listen.Address = "x" },
+		"listen.address":       func(c *Config) { c.Listen.Address = ":8000x" },
 		"decode.address":       func(c *Config) { c.Decode.Address = "h:65535"; c.Decode.Ranks = 2 },
 		"listen.selfSigned":    func(c *Config) { c.Listen.SelfSigned = true; c.Listen.TLS.CertFile = "a"; c.Listen.TLS.KeyFile = "b" },
 		"decode.scheme":        func(c *Config) { c.Decode.Scheme = "ftp" },

@@ -3,6 +3,7 @@ package httpproxy
 import (
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/pointsman/pointsman/disagg/body"
 	"github.com/pointsman/pointsman/services/router/internal/front/edge"
@@ -18,15 +19,23 @@ func (x *exchange) guard(d *route.Decision) *edge.Refusal {
 	}
 	x.guarded = true
 	// Whatever the path: engines have more of them that generate than can be divided.
-	if x.body == nil || !plain(x.r.Header["Content-Encoding"]) {
+	if x.body == nil {
+		return nil
+	}
+	if !plain(x.r.Header["Content-Encoding"]) {
+		if err := body.Compressed(x.body.data); err != nil {
+			return &edge.Refusal{Status: http.StatusBadRequest, Reason: edge.BadBody, Message: err.Error()}
+		}
 		return nil
 	}
 	o, err := body.Read(x.body.data)
 	switch {
-	case errors.Is(err, body.ErrTooMany):
+	case errors.Is(err, body.ErrNotObject):
+		return nil // it says nothing of the kind
+	case errors.Is(err, body.ErrTooMany), err != nil && len(x.body.data) > 0 && mayBeJSON(x.r.Header["Content-Type"]):
 		return &edge.Refusal{Status: http.StatusBadRequest, Reason: edge.BadBody, Message: err.Error()}
 	case err != nil:
-		return nil // no JSON object, so that it says nothing of the kind
+		return nil // a form, or the like
 	}
 	alone, changed := o.Alone()
 	if !changed {
@@ -37,4 +46,16 @@ func (x *exchange) guard(d *route.Decision) *edge.Refusal {
 	x.asked, x.body = x.body, own
 	dropDigests(x.headers())
 	return nil
+}
+
+// mayBeJSON is true for the types of bodies that engines read as JSON, or as what they take for
+// it: Python's reads NaN too, and UTF-16. What cannot be read here could say anything there.
+func mayBeJSON(types []string) bool {
+	for _, t := range types {
+		t, _, _ = strings.Cut(t, ";")
+		if t = strings.ToLower(strings.TrimSpace(t)); t == "" || strings.HasSuffix(t, "json") {
+			return true
+		}
+	}
+	return len(types) == 0
 }

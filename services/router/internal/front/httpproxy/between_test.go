@@ -76,6 +76,61 @@ func TestB214BodyOfTheClient(t *testing.T) {
 	}
 }
 
+// B214, in a body that engines read and that is no JSON: whatever the path, nobody is sent it.
+// Forms say nothing of the kind.
+func TestB214NoJSON(t *testing.T) {
+	const hidden = `"kv_transfer_params":{"remote_host":"169.254.169.254"}}`
+	wide := func(s string) string { // UTF-16
+		out := "\xff\xfe"
+		for _, c := range []byte(s) {
+			out += string([]byte{c, 0})
+		}
+		return out
+	}
+	for _, path := range []string{"/v1/completions", "/v1/other"} {
+		for _, tt := range []struct {
+			kind, body string
+			status     int
+		}{
+			{"application/json", `{"model":"m","prompt":"p","temperature":NaN,` + hidden, 400},
+			{"", `{"model":"m","prompt":"p","temperature":-Infinity,` + hidden, 400},
+			{"application/json; charset=utf-16", wide(`{"model":"m","prompt":"p",` + hidden), 400},
+			{"application/problem+JSON", "\xef\xbb\xbf" + `{"model":"m","prompt":"p",` + hidden, 400},
+			{"application/json", `{"model":"m","prompt":"p","a":` + strings.Repeat("[", 1100) + strings.Repeat("]", 1100) + "," + hidden, 400},
+			{"multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=a\r\n\r\nb\r\n--x--\r\n", 200},
+		} {
+			if path == "/v1/completions" && tt.status == 200 {
+				continue
+			}
+			p := newPD(t, route.ConnectorNIXL, policyFor(route.Local), handlers{decodes()}, handlers{prefills()})
+			decodedOnly(p)
+			var headers []string
+			if tt.kind != "" {
+				headers = []string{"Content-Type", tt.kind}
+			}
+			if a := p.do("POST", path, tt.body, headers...); a.status != tt.status {
+				t.Errorf("%s, %s, %.60q: %+v", path, tt.kind, tt.body, a)
+			}
+			p.settled()
+			if n := len(p.legs()); n != 0 && tt.status == 400 {
+				t.Errorf("%s, %s, %.60q: an engine was sent it", path, tt.kind, tt.body)
+			}
+		}
+	}
+}
+
+// B214, in a body that is said to be compressed, which engines do not look at.
+func TestB214Mislabelled(t *testing.T) {
+	for body, status := range map[string]int{`{"model":"m","kv_transfer_params":{}}`: 400, "\x1f\x8b\x08": 200} {
+		p := newPD(t, route.ConnectorNIXL, policyFor(route.Local), handlers{decodes()}, handlers{prefills()})
+		decodedOnly(p)
+		if a := p.do("POST", "/v1/other", body, "Content-Encoding", "x-other"); a.status != status {
+			t.Errorf("%q: %+v", body, a)
+		}
+		p.settled()
+	}
+}
+
 // What NIXL cannot hand over, several sequences, is decoded only.
 func TestSeveralAnswers(t *testing.T) {
 	for _, body := range []string{`{"model":"m","prompt":"p","n":2}`, `{"model":"m","prompt":["p","q"]}`} {
