@@ -290,6 +290,7 @@ func (h *held) clear() int {
 	n := h.evict(h.n)
 	h.bytes -= int64(len(h.recency.ring)) * placementBytes
 	h.pairs, h.recency = pairs{}, recency{}
+	h.ordinal = MaxEndpoints // nobody's: an export still asks, and another may get the ordinal
 	return n
 }
 

@@ -104,6 +104,9 @@ func (x *Index) Forget(k Key, endpoint string, upTo Mark) (forgotten int) {
 	if p == nil || o == Unknown || int(o) >= len(p.held) || p.held[o] == nil {
 		return 0
 	}
+	if uint32(upTo) > p.held[o].newest {
+		return 0 // it was given before the endpoint left and came back, or before stamps ran out
+	}
 	forgotten = p.held[o].forget(uint32(upTo))
 	x.evicted.Contradicted += uint64(forgotten)
 	return forgotten

@@ -261,6 +261,30 @@ func TestForgetGoesUpToAMark(t *testing.T) {
 	}
 }
 
+// TestForgetHeedsNoMarkOfAnEarlierLife forgets up to a mark that was given before the endpoint
+// left and came back: nothing that it was sent since is as old as that.
+func TestForgetHeedsNoMarkOfAnEarlierLife(t *testing.T) {
+	x := newIndex(t, DefaultConfig())
+	x.SetEndpoints([]string{"a"})
+	var mark Mark
+	for i := range uint64(3) {
+		placed, err := x.Place(testKey, "a", path(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mark = placed.Mark
+	}
+	x.SetEndpoints(nil)
+	x.SetEndpoints([]string{"a"})
+	place(t, x, "a", path(7, 7))
+	if n := x.Forget(testKey, "a", mark); n != 0 {
+		t.Errorf("forgot %d blocks that were placed after the mark", n)
+	}
+	if got := match(x, testKey, path(7, 7), []string{"a"}); got[0] != 2 {
+		t.Errorf("matches %d blocks, want 2", got[0])
+	}
+}
+
 func TestOrdinalsAreGivenAgain(t *testing.T) {
 	x := newIndex(t, DefaultConfig())
 	x.SetEndpoints([]string{"a", "b", "c"})
@@ -276,6 +300,24 @@ func TestOrdinalsAreGivenAgain(t *testing.T) {
 	if got := x.Endpoints().Ordinal("b"); got != Unknown {
 		t.Errorf("b has ordinal %d, want none", got)
 	}
+}
+
+// TestExportLeavesOutWhoLeft has an endpoint leave during an export, and another get its
+// ordinal and its memory: what this one holds is not what that one held.
+func TestExportLeavesOutWhoLeft(t *testing.T) {
+	x := newIndex(t, DefaultConfig())
+	x.SetEndpoints([]string{"gone"})
+	place(t, x, "gone", path(1, 1, 1))
+	e := x.Export()
+	x.SetEndpoints([]string{"new"})
+	place(t, x, "new", path(2, 2, 2))
+	if got := x.Endpoints().Ordinal("new"); got != 0 {
+		t.Fatalf("new has ordinal %d, want that of gone, 0", got)
+	}
+	for _, s := range e.Next(1 << 20) {
+		t.Errorf("%s is said to hold %d blocks, although it has left", s.Endpoint, len(s.Blocks))
+	}
+	x.check(t)
 }
 
 func TestMostEndpoints(t *testing.T) {

@@ -178,6 +178,15 @@ func newIndex(t interface {
 	return x
 }
 
+// newest returns the mark that was given last for an endpoint; 0 if none was.
+func (x *Index) newest(id string) Mark {
+	o, p := x.Endpoints().Ordinal(id), (*x.forests.Load())[testKey]
+	if p == nil || o == Unknown || int(o) >= len(p.held) || p.held[o] == nil {
+		return 0
+	}
+	return Mark(p.held[o].newest)
+}
+
 // TestIndexIsTheModel runs random histories through the index and through lists.
 func TestIndexIsTheModel(t *testing.T) {
 	all := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
@@ -215,7 +224,11 @@ func TestIndexIsTheModel(t *testing.T) {
 			},
 			"forget": func(t *rapid.T) {
 				id := rapid.SampledFrom(all).Draw(t, "endpoint")
-				if n := x.Forget(testKey, id, ^Mark(0)); n != len(model[id]) {
+				newest := x.newest(id)
+				if n := x.Forget(testKey, id, newest+1); n != 0 {
+					t.Fatalf("%d blocks were forgotten by a mark that was never given", n)
+				}
+				if n := x.Forget(testKey, id, newest); n != len(model[id]) {
 					t.Fatalf("%d blocks were forgotten of %d", n, len(model[id]))
 				}
 				delete(model, id)
