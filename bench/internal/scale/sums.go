@@ -12,8 +12,8 @@ const (
 	mostCandidates = 4096   // in one call of a scorer, by the contract
 	linkMB         = 1250.0 // per second, of a NATS server with 10 Gbit/s
 	// newBlocks is how many blocks of prompts that are new an index learns per second, one
-	// after the other: docs/bench/prefix-index.md. Those of the run are known after a while.
-	newBlocks = 2e6
+	// after the other: docs/bench/prefix-index.md, on a machine that is not the fastest. Those of the run are known after a while.
+	newBlocks = 5e6
 )
 
 // Pools are what sums are made for: a small one, a large one, and one that is too large.
