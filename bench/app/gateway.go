@@ -79,9 +79,7 @@ func gatewayCommand(ctx context.Context, args []string, stdout io.Writer) error 
 		return err
 	}
 	began := time.Now()
-	cfg.Log = func(format string, a ...any) {
-		fmt.Fprintf(os.Stderr, "%4.0fs "+format+"\n", append([]any{time.Since(began).Seconds()}, a...)...)
-	}
+	cfg.Log = progress(began)
 	rows, err := record.Gateway(ctx, cfg)
 	if err != nil {
 		return err

@@ -112,6 +112,13 @@ func parseOther(s string) (record.Other, error) {
 	return o, nil
 }
 
+// progress returns what tells on standard error how a measurement goes on.
+func progress(began time.Time) func(format string, a ...any) {
+	return func(format string, a ...any) {
+		fmt.Fprintf(os.Stderr, "%4.0fs "+format+"\n", append([]any{time.Since(began).Seconds()}, a...)...)
+	}
+}
+
 // recordCommand measures, writes the results and fails if a limit was not kept.
 func recordCommand(ctx context.Context, args []string, stdout io.Writer) error {
 	cfg, out, err := recordFlags(args, stdout)
@@ -119,9 +126,7 @@ func recordCommand(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	began := time.Now()
-	cfg.Log = func(format string, a ...any) {
-		fmt.Fprintf(os.Stderr, "%4.0fs "+format+"\n", append([]any{time.Since(began).Seconds()}, a...)...)
-	}
+	cfg.Log = progress(began)
 	rows, err := record.Run(ctx, cfg)
 	if err != nil {
 		return err

@@ -100,9 +100,7 @@ func readScale(file string, r *scale.Report) error {
 
 func measureScale(ctx context.Context, cfg scale.Config, args []string, r *scale.Report) (err error) {
 	began := time.Now()
-	cfg.Log = func(format string, a ...any) {
-		fmt.Fprintf(os.Stderr, "%4.0fs "+format+"\n", append([]any{time.Since(began).Seconds()}, a...)...)
-	}
+	cfg.Log = progress(began)
 	r.Taken, r.Command, r.Version, r.Machine = began, strings.Join(append([]string{"bench", "scale"}, args...), " "), version(ctx), procstat.Describe()
 	r.Notes = []string{
 		fmt.Sprintf("streams spread over all routers; open: %.0f picks/s (Poisson, latency from the intended start); closed: %d streams, which saturate the machine; %d rounds of %v, each with every mesh started anew", cfg.Rate, cfg.Streams, cfg.Rounds, cfg.Open),

@@ -93,7 +93,7 @@ func (f *Feed) learn(m *statev1.PrefixBatch, _ bus.Meta) {
 		f.outcomes.claim(pickID{router, p.GetPickId()}, now, claim, chain)
 	}
 	for _, p := range m.GetPlacements() { // all of a pick's come together
-		if o := f.outcomes.picks.placed(pickID{router, p.GetPickId()}); o != nil {
+		if o := f.outcomes.picks.placed(pickID{router, p.GetPickId()}); o != nil && o.full {
 			f.outcomes.finish(o, o.usage, now)
 		}
 	}

@@ -106,11 +106,11 @@ func (o *outcomes) hear(m *told.Batch, _ bus.Meta) {
 			o.computed(o.picks.claims(id))
 		case told.Finished:
 			if !e.Completed {
-				o.picks.drop(id)
+				o.picks.end(id, now, nil)
 				continue
 			}
 			u := usage{prompt: e.ReportedTokens, cached: e.ReportedCachedTokens}
-			if p := o.picks.end(id, now, u); p != nil {
+			if p := o.picks.end(id, now, &u); p != nil {
 				o.finish(p, u, now)
 			}
 		}

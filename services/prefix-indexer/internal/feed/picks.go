@@ -35,7 +35,8 @@ type pick struct {
 	claims    []audit.Claim
 	chains    [][]uint64 // of the claims; nil where it is not wanted or not kept
 
-	ended bool // answered in full, before its prompt came
+	ended bool // before its prompt came
+	full  bool // it ended so, and was answered in full
 	usage usage
 }
 
@@ -118,16 +119,10 @@ func (p *picks) claims(id pickID) []audit.Claim {
 	return nil
 }
 
-// drop waits for the end of a pick no longer.
-func (p *picks) drop(id pickID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.take(id)
-}
-
-// end notes that a pick was answered in full. It returns the pick, which is forgotten, if
-// its prompt has come; else nil, and the end is kept for placed.
-func (p *picks) end(id pickID, now time.Time, u usage) *pick {
+// end notes that a pick has ended; u is nil if it was not answered in full. It returns the
+// pick, which is forgotten, if its prompt has come; else nil, and the end is kept for
+// placed.
+func (p *picks) end(id pickID, now time.Time, u *usage) *pick {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	o := p.pick(id, now)
@@ -137,7 +132,10 @@ func (p *picks) end(id pickID, now time.Time, u usage) *pick {
 	case len(o.claims) > 0:
 		return p.take(id)
 	}
-	o.ended, o.usage = true, u
+	o.ended = true
+	if u != nil {
+		o.full, o.usage = true, *u
+	}
 	if old := p.open[p.ended[p.next]]; old != nil && old.ended {
 		p.take(p.ended[p.next])
 	}
